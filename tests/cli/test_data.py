@@ -3,8 +3,11 @@
 import gzip
 import json
 
+import numpy as np
 import pytest
 
+from regard.data.graphs.files import write_folder
+from regard.data.graphs.graph import Graph
 from tests.cli.run import run, run_alone
 
 TRAIN = b"""\
@@ -157,3 +160,24 @@ def test_regard_data_is_looked_up(folder, tmp_path):
     ran = run_alone("data", "train.tsv", "--json", REGARD_DATA=str(folder))
     assert ran.code == 0, ran.err
     assert ran.result["path"] == str(folder / "train.tsv")
+
+
+@pytest.mark.parametrize("form", ["folder", "npz"])
+def test_a_graph_has_its_nodes_edges_and_classes(capsys, tmp_path, form):
+    edges = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
+    labels, index = np.array([0, 1, -1]), {"train": np.array([0]), "test": np.array([1])}
+    if form == "npz":
+        path = tmp_path / "mine.npz"
+        x = np.ones((3, 5), np.float32)
+        arrays = {"train_idx": index["train"], "val_idx": index["test"], "test_idx": index["test"]}
+        np.savez(path, edge_index=edges, x=x, y=labels, names=np.array(["cat", "dog"]), **arrays)
+    else:
+        path = tmp_path / "mine"
+        write_folder(Graph(edges, np.ones((3, 5), np.float32), labels, index, ["cat", "dog"]), path)
+    ran = run(capsys, "data", str(path))
+    assert ran.code == 0, ran.err
+    assert "a graph: 3 nodes, 4 edges, 5 features" in ran.out
+    assert "train 1" in ran.out
+    found = run(capsys, "data", str(path), "--json").result["graph"]
+    assert found["classes"] == {"cat": 1, "dog": 1}
+    assert found["unlabeled"] == 1

@@ -157,6 +157,7 @@ def test_every_error_has_its_place(file, old, new, said):
         ("train.steps", "command line: expected key=value (train.steps=2000), got 'train.steps'"),
         ("=3", "command line: expected key=value"),
         ("trian.steps=3", "command line: there is no section 'trian': did you mean 'train'?"),
+        ("epochs=2", "command line: there is no section 'epochs': did you mean 'train.epochs'?"),
         ("steps=3", "command line: there is no section 'steps': did you mean 'train.steps'?"),
         (
             "train.stesp=3",

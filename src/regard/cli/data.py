@@ -31,6 +31,7 @@ def data(
         regard data words.tsv --no-header
         regard data corpus/train --format moses --columns source=de,target=en
         regard data pictures
+        regard data my-graph
 
     A relative path is looked up in the working directory, under $REGARD_DATA, and in the data that
     comes with the package. A leak is a row of one split that is in an earlier one too, whole or in
@@ -54,7 +55,18 @@ def _pairs(text: str) -> dict[str, str | int]:
     return {a.strip(): b.strip() for a, _, b in pairs}
 
 
+def _graph_page(graph: dict[str, Any]) -> str:
+    said = ", ".join(f"{graph[name]:,} {name}" for name in ("nodes", "edges", "features"))
+    splits = ", ".join(f"{name} {count:,}" for name, count in graph["splits"].items())
+    rows = [("  CLASS", "NODES"), *((f"  {k}", f"{n:,}") for k, n in graph["classes"].items())]
+    if graph["unlabeled"]:
+        rows.append(("  no label", f"{graph['unlabeled']:,}"))
+    return f"a graph: {said}\nsplits: {splits or 'none'}\n\n{_common.columns(rows)}"
+
+
 def _page(report: dict[str, Any]) -> str:
+    if "graph" in report:
+        return _graph_page(report["graph"])
     parts = [_split(name, split) for name, split in report["splits"].items()]
     if report["leaks"]:
         head = ("LEAKS", "IN", *[k for k in report["leaks"][0]["shared"]])

@@ -6,6 +6,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from regard.data import Problems
 from regard.data.files.delimited import TSV, dialect_of, records
 from regard.data.files.lines import Line, lines
@@ -16,6 +18,8 @@ from regard.data.formats.conll import names as conll_names
 from regard.data.formats.json import objects as array_objects
 from regard.data.formats.npz import names as npz_names
 from regard.data.formats.text_pairs import SUMMARY
+from regard.data.graphs.files import is_graph, read
+from regard.data.graphs.graph import Graph
 from regard.data.passages import stories
 from regard.data.sources import SPLITS, find, splits
 from regard.datasets.leakage import _leaks
@@ -39,7 +43,7 @@ def inspect(
     format: str | None = None,
     header: bool = True,
 ) -> dict[str, Any]:
-    """Read a file, or all splits of a folder, and count.
+    """Read a file, or all splits of a folder, and count; of a graph its nodes, edges and classes.
 
     Args:
         path: as in a recipe's `data.path`.
@@ -51,6 +55,8 @@ def inspect(
         RequestError: nothing to read; or no heading, of files that never have one.
     """
     place = find(path)
+    if format is None and is_graph(place):
+        return {"path": str(place), "graph": _graph_summary(read(place))}
     files, format = _files(place, format)
     read_splits = {}
     formats = {format or _told_inside(file) or format_of(file) for file in files.values()}
@@ -66,6 +72,23 @@ def inspect(
         "splits": {name: split.summary() for name, split in read_splits.items()},
         "leaks": _leaks(read_splits),
         "unseen": unseen_words(read_splits),
+    }
+
+
+def _graph_summary(graph: Graph) -> dict[str, Any]:
+    """Sizes of a graph, and how many nodes of each split and class it has."""
+    labels = graph.labels
+    if graph.several:
+        counts = [int(own) for own in np.asarray(labels).sum(0)]
+    else:
+        counts = [int(own) for own in np.bincount(labels[labels >= 0], minlength=graph.classes)]
+    return {
+        "nodes": len(graph),
+        "edges": len(graph.rows.sources),
+        "features": int(graph.features.shape[1]),
+        "classes": {graph.name(k): count for k, count in enumerate(counts)},
+        "unlabeled": 0 if graph.several else int((np.asarray(labels) < 0).sum()),
+        "splits": {name: len(index) for name, index in graph.splits.items()},
     }
 
 

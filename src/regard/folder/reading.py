@@ -69,11 +69,7 @@ def find(folder_or_name: str | Path) -> Path:
         raise RequestError(f"{path} is a file; expected the folder that holds {CONFIG}")
     raise RequestError(
         f"no model folder {str(folder_or_name)!r} and none of that name comes with regard; "
-        + (
-            f"shipped: {nearest(str(folder_or_name), shipped())}"
-            if shipped()
-            else "none is shipped"
-        )
+        + (f"{nearest(str(folder_or_name), shipped())}" if shipped() else "none is shipped")
         + "; `regard train RECIPE -o FOLDER` makes one"
     )
 

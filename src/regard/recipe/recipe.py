@@ -14,7 +14,7 @@ get it, and every error names file and line.
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -223,7 +223,10 @@ def load(
         layers.choose("model", switch, models)
     for section, value in layers.values.items():
         if section not in SECTIONS:
-            inside = [k for k, _ in flat(layers.values) if k.endswith(f".{section}")]
+            from regard.recipe.train_section import Training
+
+            inside = [f"train.{own.name}" for own in fields(Training) if own.name == section]
+            inside += [k for k, _ in flat(layers.values) if k.endswith(f".{section}")]
             hint = (
                 f"did you mean {inside[0]!r}?" if inside else nearest(section, [*SECTIONS, "tiny"])
             )

@@ -12,7 +12,7 @@ from regard.fields.sets import sides
 from regard.folder import reading
 from regard.folder.loaded import Loaded
 from regard.serve._errors import Refusal
-from regard.serve._sample_inputs import examples_of
+from regard.serve._sample_inputs import examples_of, labels_of
 from regard.serve.settings import Settings
 from regard.settings.overlay import override
 from regard.system.sharing import shared
@@ -75,6 +75,7 @@ class Served:
             "architecture": config.get("model", {}).get("name", type(self.loaded.model).__name__),
             "parameters": self.parameters,
             "inputs": self.inputs,
+            "labels": labels_of(self.loaded, self.name),
             "reads_files": task.reads_files,
             "writes": self.writes,
             "options": sorted(task.options),

@@ -219,7 +219,7 @@ class Looking:
     def __call__(self, jobs: Sequence[Job], over: Callable[[], bool]) -> list[Any]:
         """The picture of the only job."""
         from regard.viewer import drawable
-        from regard.viewer.selection import choose, run_of, values_of
+        from regard.viewer.selection import MEAN, choose, run_of, values_of
 
         loaded, page = self.served.loaded, self.format == "html"
         every = page or bool(self.show)
@@ -242,7 +242,8 @@ class Looking:
         )
         if self.format == "svg":
             return [_svg(view, run, panels, self.words)]
-        found = values_of(view, view.runs[run], panels, words=self.words)
+        wanted = bool(self.show or self.kind or self.layer or self.step or self.head != MEAN)
+        found = values_of(view, view.runs[run], panels, words=self.words, weights=wanted)
         maps = [view.maps[m] for m in view.runs[run].maps]
         runs = [
             {"input": r.input, "output": r.output, "score": r.score, "number": r.number, "of": r.of}

@@ -14,7 +14,7 @@ from typing import Any
 
 __all__ = ["SCRIPTS", "frame", "frame_headers", "headers", "page"]
 
-SCRIPTS = ("base.js", "ask.js", "talk.js", "answer.js", "main.js")
+SCRIPTS = ("base.js", "ask.js", "talk.js", "answer.js", "words.js", "main.js")
 """In the order they are put together."""
 
 COMMON = {

@@ -1,12 +1,13 @@
 """Inputs to try a model on: those of its task that it can read."""
 
+import re
 from collections.abc import Callable, Sequence
 
 from regard.errors import RequestError
 from regard.folder.loaded import Loaded
 from regard.tasks.inputs import BETWEEN
 
-__all__ = ["as_input", "examples_of"]
+__all__ = ["as_input", "examples_of", "labels_of"]
 
 SENTENCES = {
     "de": (
@@ -65,11 +66,29 @@ EXAMPLES: dict[str, Sequence[tuple[str, ...]]] = {
 }
 BETWEEN_OF = {"memory": " "}
 """What stands between the inputs of an example where that is not `|||`."""
+LANGUAGES = {
+    "ar": "Arabic", "de": "German", "en": "English", "es": "Spanish", "fr": "French",
+    "ja": "Japanese", "ru": "Russian", "zh": "Chinese",
+}  # fmt: skip
+"""By the names that columns of data, and translators, have."""
 
 
 def as_input(task: str, cells: Sequence[str]) -> str:
     """The inputs of an example as one text, as requests have it."""
     return BETWEEN_OF.get(task, f" {BETWEEN} ").join(cells)
+
+
+def labels_of(loaded: Loaded, name: str) -> list[str]:
+    """What the boxes of a page's inputs are called; none where the names of the inputs do.
+
+    A translator's has its language, where a column of its data names that, or the translator's name
+    begins with it, as `de-en-small` does.
+    """
+    columns = loaded.config.get("data", {}).get("columns") or {}
+    named = re.match(r"([a-z]{2})-[a-z]{2}\b", name)
+    codes = [str(columns.get("source", "")), named[1] if named else ""]
+    language = next((LANGUAGES[code] for code in codes if code in LANGUAGES), "")
+    return [f"{language} text"] if loaded.task.name == "translation" and language else []
 
 
 def examples_of(loaded: Loaded, size: Callable[[str], int]) -> list[list[str]]:

@@ -99,3 +99,15 @@ def test_why_in_the_view_and_what_cannot_be_told(loaded, tmp_path):
     plain = regard.load(tmp_path / "run")
     with pytest.raises(RequestError, match=r"why: .* and this model reads none; leave it out"):
         plain.task.view(plain, [TEXT], ViewOptions(why=True))
+
+
+def test_a_text_read_in_windows_says_why_its_layers_are_not_drawn(loaded):
+    long = f"{TEXT} " * 40
+    made = loaded.task.view(loaded, [long])
+    assert not [own for own in made.maps if own.kind == "pretrained"]
+    (note,) = [panel for panel in made.runs[0].panels if panel.title == "the encoder below"]
+    ((told, why),) = note.cells
+    assert "windows" in told
+    assert "look at a part" in why
+    short = loaded.task.view(loaded, [TEXT])
+    assert not [panel for panel in short.runs[0].panels if panel.title == "the encoder below"]

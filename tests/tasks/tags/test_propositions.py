@@ -146,3 +146,13 @@ def test_the_command_line_reads_plain_texts(capsys, loaded):
     ran = run(capsys, "look", str(loaded.folder), PLAIN, "--show", "spans")
     assert ran.code == 0
     assert ran.out.index("roles of gave") < ran.out.index("roles of read")
+
+
+def test_a_long_line_says_what_it_costs(loaded, caplog, monkeypatch):
+    from regard.tasks.tags import propositions
+
+    monkeypatch.setattr(propositions, "MANY", 16)
+    field = loaded.fields["predicates"]
+    found = propositions.Propositions.of([CUT, f"{CUT} " * 6], field)
+    assert [len(one.places) for one in found.inputs] == [2, 12]
+    assert ["put one sentence on a line" in one for one in caplog.messages] == [True]

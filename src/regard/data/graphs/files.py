@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import zipfile
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from regard.data.graphs.neighbors import Compressed
 from regard.errors import RequestError
 from regard.system.plain_json import read_json
 
-__all__ = ["mark_of", "read", "write_folder"]
+__all__ = ["is_graph", "mark_of", "read", "write_folder"]
 
 
 def read(path: Path) -> Graph:
@@ -44,6 +45,19 @@ def read(path: Path) -> Graph:
         said = " ".join(str(error).split()) or type(error).__name__
         raise RequestError(said if said.startswith(str(path)) else f"{path}: {said}") from None
     raise RequestError(f"{path}: expected a graph as a .npz file or as a folder ({_FOLDERS_SAID})")
+
+
+def is_graph(path: Path) -> bool:
+    """Whether a file or folder holds a graph, told by the names that are in it."""
+    if path.is_dir():
+        return any((path / name).is_file() for names in _FOLDERS for name in names)
+    if path.suffix != ".npz" or not path.is_file():
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "edge_index.npy" in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 def mark_of(path: Path) -> str:

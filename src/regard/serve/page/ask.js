@@ -46,7 +46,12 @@ function drawForm(values = []) {
       const box = make("textarea", { id: `input${i}`, rows, dir: "auto", spellcheck: "false" });
       box.value = values[i] ?? "";
       $("inputs").append(
-        make("div", { class: "field" }, make("label", { for: box.id }, OPTIONAL[name] ?? name), box)
+        make(
+          "div",
+          { class: "field" },
+          make("label", { for: box.id }, OPTIONAL[name] ?? model.labels?.[i] ?? name),
+          box
+        )
       );
     });
   }
@@ -59,13 +64,14 @@ function drawForm(values = []) {
         {
           type: "button",
           dir: "auto",
-          title: cells.join(" ||| "),
-          click: () =>
-            boxes().forEach((box, i) => {
-              box.value = cells[i] ?? "";
-            })
+          title: cells.join(" · "),
+          click: () => {
+            boxes().forEach((box, i) => (box.value = cells[i] ?? ""));
+            state.asking?.abort();
+            ask();
+          }
         },
-        cells.join(" ||| ")
+        cells.join(" · ")
       );
     })
   );

@@ -33,6 +33,8 @@ const state = {
   asking: null, // what can be aborted
   asked: null, // what the answer on the page is of
   looking: null,
+  wording: null, // what fetches the weights of words
+  kept: null, // an answer to compare the next ones with
   view: "", // the request, and "page" or "svg"
   waits: false // for a busy server
 };

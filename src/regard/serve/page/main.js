@@ -48,6 +48,12 @@ function failed(error, retry) {
   );
 }
 
+function clear() {
+  state.wording?.abort();
+  for (const id of ["output", "words", "more"]) $(id).replaceChildren();
+  $("keep").hidden = true;
+}
+
 async function ask() {
   if (!state.models) {
     await loadModels();
@@ -67,8 +73,7 @@ async function ask() {
   busy(true);
   closeLook();
   $("look").hidden = true;
-  $("output").replaceChildren();
-  $("more").replaceChildren();
+  clear();
   say("Asking …");
   const known = patience(stop.signal);
   let steps = 0,
@@ -107,6 +112,7 @@ async function ask() {
     state.asked = {
       model,
       body,
+      found,
       target: model.writes && wishes && found.output ? found.output : null
     };
     if (!found.refused) {
@@ -114,6 +120,9 @@ async function ask() {
         `Done in ${((performance.now() - began) / 1000).toFixed(2)} s${steps ? `, ${steps} steps` : ""}.`
       );
       $("look").hidden = false;
+      $("keep").hidden = Boolean(body.file || state.kept);
+      askWords(state.asked);
+      await beside(body, found, stop.signal);
       if (state.view) look(state.view);
     } else say("");
   } catch (error) {
@@ -208,6 +217,10 @@ $("cancel").addEventListener("click", () => {
   state.asking?.abort();
   $("send").focus();
 });
+$("keep").addEventListener("click", () => {
+  keep();
+  $("keep").hidden = true;
+});
 $("share").addEventListener("click", share);
 $("ask").addEventListener("input", unshare);
 $("model").addEventListener("change", () => {
@@ -217,8 +230,7 @@ $("model").addEventListener("change", () => {
   closeLook();
   $("look").hidden = true;
   unshare();
-  $("output").replaceChildren();
-  $("more").replaceChildren();
+  clear();
   drawForm();
 });
 $("retry").addEventListener("click", () => {

@@ -29,11 +29,13 @@ class EncoderLayers:
 
     Args:
         axis: the encoder's pieces, joined to the task's words.
-        weights: of each layer (heads, pieces, pieces).
+        weights: of each layer (heads, pieces, pieces); none of a text that was read in windows.
+        windows: how many windows it was read in.
     """
 
     axis: Axis
     weights: list[NDArray[np.float32]]
+    windows: int = 1
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def within(records: Sequence[Record]) -> tuple[list[Record], list[Record]]:
 def layers_of(
     records: Sequence[Record], fields: Sequence[TextField], cells: Sequence[str]
 ) -> list[EncoderLayers]:
-    """What was seen of an encoder, for each text; texts that it read in windows are left out.
+    """What was seen of an encoder, for each text; of texts that it read in windows no weights.
 
     Args:
         records: of its layers, lowest first.
@@ -75,8 +77,8 @@ def layers_of(
         if field.contextual is None:
             continue
         axis, calls = _axis(field, field.contextual, cell)
-        if calls == 1:
-            found.append(EncoderLayers(axis, [each[at][0].float().numpy() for each in steps]))
+        seen = [each[at][0].float().numpy() for each in steps] if calls == 1 else []
+        found.append(EncoderLayers(axis, seen, calls))
         at += calls
     return found
 

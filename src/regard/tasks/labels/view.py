@@ -149,7 +149,17 @@ class _Made:
         """Every layer of the encoder below the model, with all its heads."""
         fields: Any = [self.loaded.fields[name] for name in self.loaded.task.texts]
         panels: list[Panel] = []
-        for own in layers_of(records, fields, cells):
+        for own in layers_of(records, fields, cells) if records else []:
+            if own.windows > 1:
+                told = f"{len(own.axis):,} pieces, read in {own.windows} windows"
+                panels.append(
+                    TablePanel(
+                        title="the encoder below",
+                        columns=("text", "its layers"),
+                        cells=((told, "not drawn: they attend within a window; look at a part"),),
+                    )
+                )
+                continue
             axis = self._axis(own.axis)
             for record, weights in zip(records, own.weights, strict=True):
                 layer = int(record.name.rpartition(".")[2])

@@ -8,6 +8,7 @@ which a mark or an ending stands by itself (" .", " n't") is taken as cut alread
 divide it. So is every text with marks, as their numbers count its words.
 """
 
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +27,10 @@ _CUT = re.compile(
     r"(?:^|\s)(?:[.,;:?!]+|``|''|n['\u2019]t|['\u2019](?:s|re|ve|ll|d|m))(?=\s|$)", re.IGNORECASE
 )
 """What stands by itself only where a text was cut before."""
+
+MANY = 50_000
+"""Words times predicates of one text above which its user is told what that costs."""
+log = logging.getLogger(__name__)
 
 _NOTHING = (
     f"expected 2 inputs, text {BETWEEN} predicate; got 1, and the model folder has no "
@@ -104,7 +109,15 @@ class Propositions:
                 made.append(AskedText(text, True, refused=_NOTHING))
             else:
                 words = words_of(text)
-                made.append(AskedText(text, True, words, field.finder.find(words)))
+                places = field.finder.find(words)
+                if len(words) * len(places) > MANY:
+                    log.warning(
+                        "a text of %d words has %d predicates, and each reads the whole text: this "
+                        "takes minutes; put one sentence on a line",
+                        len(words),
+                        len(places),
+                    )
+                made.append(AskedText(text, True, words, places))
         return cls(made)
 
     @property
