@@ -127,6 +127,7 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
                 "doubly",
                 "entropy",
                 "max_norm",
+                "bias_rate",
                 "penalty",
                 "reinforce",
                 "slope",
