@@ -134,8 +134,10 @@ def notebooks() -> None:
 
 
 def main(names: list[str]) -> None:
+    import torch
     from PIL import Image
 
+    torch.set_num_threads(1)  # lessons that take times say what one thread takes
     images = COURSE / "images"
     for lesson in names or lessons():
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
