@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from regard.viewer.figure.matrix import COLUMN, PAGE, _matplotlib, _quiet, _save, check_format
 from regard.viewer.figure.sheet import blues, style
@@ -18,6 +18,8 @@ __all__ = ["draw_charts"]
 ACROSS = 3
 HIGH = 2.3
 """Inches of a row of charts."""
+ROOM = 20
+"""Characters that fit below a matrix side by side; more are turned."""
 
 
 def draw_charts(charts: Sequence[Chart | Matrix], path: str | Path | None = None) -> "Figure":
@@ -87,5 +89,7 @@ def _matrix(axes: "Axes", matrix: Matrix) -> None:
     """Shades from white to the largest weight."""
     axes.imshow(matrix.weights, cmap=blues(), vmin=0.0, aspect="equal")
     axes.set_yticks(range(len(matrix.rows)), matrix.rows)
-    axes.set_xticks(range(len(matrix.columns)), matrix.columns)
+    wide = sum(map(len, matrix.columns)) > ROOM
+    turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(range(len(matrix.columns)), matrix.columns, **(turned if wide else {}))
     axes.tick_params(length=0)
