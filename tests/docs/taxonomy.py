@@ -17,14 +17,39 @@ AXES = {
 HEAD = """# The taxonomy of attention
 
 Four questions of Chaudhari et al. (2019), *An Attentive Survey of Attention Models*, arXiv
-1904.02874, answered for every model of the catalogue. The values are our reading of the axes: the
-survey's own table has fewer models, and a cell of it may differ. A model has a value on each axis;
-those without attention are left out. `python -m tests.docs.taxonomy` writes this page from
-`regard/catalog`.
+1904.02874, answered for every model of the catalogue, and the architecture that attention is part
+of. The values are our reading of the axes: the survey's own table has fewer models, and a cell of
+it may differ. A model has a value on each axis; those without attention are left out.
+`python -m tests.docs.taxonomy` writes this page from `regard/catalog`.
 
 `regard models NAME` shows a model, `regard train RECIPE` trains it, and `regard look FOLDER INPUT`
 draws what it attends to.
 """
+
+
+WRITING = {
+    "translation",
+    "pronunciation",
+    "parsing",
+    "summarization",
+    "captioning",
+    "video",
+    "speech",
+}
+ARCHITECTURE = """Encoder-decoder, memory network, or an encoder alone; with recurrence or without.
+Computed from what a model reads its sequences with (`body`) and from its tasks: those that write
+an output have a decoder.
+"""
+
+
+def architecture(entry):
+    """What attention is part of; `entry` is a row of the catalogue."""
+    if re.match("memn2n", entry.name):
+        return "memory network"
+    body = entry.axes["body"]  # DeepAtt's is attention by default, an LSTM on request
+    recurrent = re.search("LSTM|GRU|recurrent", body) and not body.startswith("attention")
+    kind = "encoder-decoder" if WRITING & set(entry.tasks) else "encoder"
+    return f"{kind}, {'recurrent' if recurrent else 'without recurrence'}"
 
 
 def recipes():
@@ -57,6 +82,12 @@ def text():
             links = ", ".join(f"[`{e.name}`]({page_of[e.name]})" for e in groups[value])
             rows.append(f"| {value} | {links} |")
         parts.append("\n".join(rows) + "\n")
+    groups = defaultdict(list)
+    for one in entries:
+        groups[architecture(one)].append(f"[`{one.name}`]({page_of[one.name]})")
+    rows = [f"| {value} | {', '.join(groups[value])} |" for value in sorted(groups)]
+    table = "\n".join(["| value | models |", "|---|---|", *rows])
+    parts.append(f"## Architecture\n\n{ARCHITECTURE}\n{table}\n")
     rows = [
         "| model | year | sequences | levels | positions | representations | recipes |",
         "|---|---|---|---|---|---|---|",

@@ -102,6 +102,7 @@ GENERATORS: tuple[Entry, ...] = (
             "parallel": "no: input feeding",
             "sequences": "distinctive",
             **SOFT,
+            "positions": "soft: global, or local within a window",
         },
         tiny={"embed": 8, "hidden": 12, "layers": 2, "dropout": 0.0},
     ),

@@ -34,7 +34,7 @@ def interval(each: Tensor, samples: int = 1000) -> list[float]:
 
 @torch.no_grad()
 def weight_and_effect(seeds: Sequence[int]) -> Measured:
-    """Does a large weight matter? 200 output words, five a sentence.
+    """Does a large weight matter? 135 output words, at most five of each of 40 sentences.
 
     A source word's weight is the mean over the decoder's layers and heads. Its effect is by how
     much log p of the output word falls when the source word is deleted.

@@ -151,7 +151,7 @@ PAIRS = [
         "SICK: accuracy {none:.2f} (none), {ABCNN-1:.2f}, {ABCNN-2:.2f} and {ABCNN-3:.2f} "
         "(ABCNN-1, 2, 3)",
         "trainings:places_of_attention",
-        seconds=430,
+        seconds=830,
         needs=("nli", "vectors/glove100.npz"),
     ),
     Claim(
