@@ -319,7 +319,17 @@ SEEN = [
         "C69",
         "Heads learn the structure of sentences.",
         "Vaswani 2017, appendix",
-        note="Open: how often the largest weight of a word lies in its own phrase, by head.",
+        IntervalAbove("interval of the gain"),
+        "a word's largest weight lies in its own phrase {best head:.0%} of the time by the best "
+        "head, {all heads:.0%} over all heads; the word after it does so {position:.0%}",
+        "phrases:phrases",
+        seconds=5,
+        needs=("parsing/ewt-test.trees.gz",),
+        note="A phrase is the smallest bracket of two words or more. Most phrases go on to the "
+        "right, so a head that always looks at the next word seems to know them, and the best head "
+        "is much like that. Pictures of single heads show structure; beside this baseline a small "
+        "translator (three layers, 500 sentences of web texts) shows none. Large models, and other "
+        "relations than phrases, were not asked.",
     ),
     Claim(
         "C70",
