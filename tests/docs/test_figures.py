@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from regard.catalog import ENTRIES
 from tests.cli.run import run
 from tests.docs.figures import IMAGES, PAGE, SLOW, fast, figures, run_python
 
@@ -31,6 +32,11 @@ def test_every_figure_has_a_picture_and_what_makes_it():
 def test_every_picture_of_the_folder_is_on_the_page():
     text = PAGE.read_text(encoding="utf-8")
     assert [p.name for p in IMAGES.glob("*.png") if f"images/figures/{p.name}" not in text] == []
+
+
+def test_the_timeline_counts_the_models_of_the_catalog():
+    count = sum(entry.axes["score"] != "none" for entry in ENTRIES)
+    assert f"{count} models, by the year" in PAGE.read_text(encoding="utf-8")
 
 
 def test_the_python_draws_its_pictures(tmp_path, monkeypatch):
