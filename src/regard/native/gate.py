@@ -55,24 +55,25 @@ __all__ = [
 ]
 
 _TYPES = {
-    "f32": torch.float32, "f64": torch.float64, "i64": torch.int64,
-    "i32": torch.int32, "u8": torch.uint8, "i8": torch.int8, "bool": torch.bool,
-}  # fmt: skip
-_MASKS = {
-    "f32": "3",
-    "i32": "3",
-    "f64": "7",
-    "i64": "7",
-    "u8": "",
-    "i8": "",
-    "bool": "",
-    "real": "",
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "i64": torch.int64,
+    "i32": torch.int32,
+    "u8": torch.uint8,
+    "i8": torch.int8,
+    "bool": torch.bool,
 }
+_MASKS = dict.fromkeys(("f32", "i32"), "3") | dict.fromkeys(("f64", "i64"), "7")
+_MASKS |= dict.fromkeys(("u8", "i8", "bool", "real"), "")
 """The bits of an address that are 0 where it is aligned; those of `real` depend on the call."""
 _NUMBERS = {
-    "float": ctypes.c_float, "double": ctypes.c_double, "int": ctypes.c_int32,
-    "long": ctypes.c_int64, "threads": ctypes.c_int32, "address": ctypes.c_void_p,
-}  # fmt: skip
+    "float": ctypes.c_float,
+    "double": ctypes.c_double,
+    "int": ctypes.c_int32,
+    "long": ctypes.c_int64,
+    "threads": ctypes.c_int32,
+    "address": ctypes.c_void_p,
+}
 _TENSOR = re.compile(
     r"(?P<name>\w+): (?P<type>f32|f64|i64|i32|i8|u8|bool|real)(?P<none>\??) "
     r"(?P<shape>\[.*\]|\(.*\))(?: (?P<layout>rows|last|any))?(?P<out> out)?"
@@ -237,9 +238,12 @@ class _Declared:
     def _build(self, last: list[str], space: dict[str, Any]) -> Callable[..., Any]:
         body = "\n    ".join([*self._lines, *last])
         space |= {
-            **_TYPES, "bf16": torch.bfloat16, "reals": (torch.float32, torch.bfloat16),
-            "wrong": self._wrong, "addressof": ctypes.addressof,
-        }  # fmt: skip
+            **_TYPES,
+            "bf16": torch.bfloat16,
+            "reals": (torch.float32, torch.bfloat16),
+            "wrong": self._wrong,
+            "addressof": ctypes.addressof,
+        }
         exec(f"def call({self.names}):\n    {body}\n", space)
         built: Callable[..., Any] = space["call"]
         return built
@@ -263,12 +267,12 @@ class _Declared:
         named = [a for a in self.arguments if a.name]
         parts = []
         for a, x in zip(named, given, strict=True):
-            if a.tensor:
-                given_as = "None" if x is None else (
-                    f"{str(x.dtype).removeprefix('torch.')} {tuple(x.shape)} strides {x.stride()} "
-                    f"on {x.device.type}"
-                )  # fmt: skip
-                parts.append(f"{a.text}, got {given_as}")
+            if a.tensor and x is None:
+                parts.append(f"{a.text}, got None")
+            elif a.tensor:
+                dtype, shape = str(x.dtype).removeprefix("torch."), tuple(x.shape)
+                layout = f"{dtype} {shape} strides {x.stride()} on {x.device.type}"
+                parts.append(f"{a.text}, got {layout}")
             elif a.kind != "struct":
                 parts.append(f"{a.name} = {x}")
         return f"{self.name}: the arguments do not match the signature: {'; '.join(parts)}"

@@ -15,8 +15,10 @@ from regard.views.charts import Chart, Matrix
 
 __all__ = ["antecedents"]
 
-OWNERS = ("program", "computer", "window", "printer", "file", "server", "device", "camera",
-          "user", "package", "system", "application")  # fmt: skip
+OWNERS = tuple(
+    """program computer window printer file server device camera user package system
+    application""".split()
+)
 PLACES = ("folder", "office", "list", "network", "menu", "house", "picture", "page", "book", "city")
 
 
@@ -47,8 +49,8 @@ def antecedents(seeds: Sequence[int]) -> Measured:
         "interval": interval(right[half:, best]),
     }
     heads = [str(n + 1) for n in range(right.shape[1])]
-    shares = Matrix("share right: owners down, heads across", OWNERS, heads,
-                    right.view(len(OWNERS), len(PLACES), -1).mean(1).tolist())  # fmt: skip
+    by_owner = right.view(len(OWNERS), len(PLACES), -1).mean(1).tolist()
+    shares = Matrix("share right: owners down, heads across", OWNERS, heads, by_owner)
     bars = {"best head": values["right"], "all heads": values["all heads"]}
     return Measured(values, [Chart("the owner has more weight", y="share", bars=bars), shares])
 

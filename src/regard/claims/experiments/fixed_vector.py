@@ -56,10 +56,8 @@ def beyond_training(seeds: Sequence[int]) -> Measured:
                 found[f"{name} at {length}"] = share
         return found
 
-    chart = Chart(
-        "copying, trained on the shaded lengths", "symbols", "share right",
-        lines=lines, shaded=(1, 8),
-    )  # fmt: skip
+    title = "copying, trained on the shaded lengths"
+    chart = Chart(title, "symbols", "share right", lines=lines, shaded=(1, 8))
     return Measured(over_seeds(one, seeds), [chart])
 
 

@@ -27,10 +27,10 @@ def moving_average(seeds: Sequence[int]) -> Measured:
         reward_of = -3 + torch.randn(KEYS, 1, generator=draw)
         # Queries that meet one-hot keys are the scores, so their gradient is that of the scores.
         scores = torch.randn(1, KEYS, generator=draw).repeat(DRAWS, 1, 1).requires_grad_()
+        select = Hard(generator=draw)
         sampled = attend(
-            scores, torch.eye(KEYS), reward_of,
-            score=Dot(), select=Hard(generator=draw), read=Gather(),
-        )  # fmt: skip
+            scores, torch.eye(KEYS), reward_of, score=Dot(), select=select, read=Gather()
+        )
         reward, log_prob = sampled.context[:, 0, 0].detach(), sampled.log_prob
         assert log_prob is not None
         (direction,) = torch.autograd.grad(log_prob.sum(), scores)  # of log p(choice), each draw

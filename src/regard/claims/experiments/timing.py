@@ -83,8 +83,10 @@ def additive_and_dot(seeds: Sequence[int]) -> Measured:
         found = {}
         for d in (16, 64, 256):
             ways: dict[str, Score] = {
-                "additive": Additive(d, d, hidden=d), "dot": Dot(), "scaled dot": ScaledDot(),
-            }  # fmt: skip
+                "additive": Additive(d, d, hidden=d),
+                "dot": Dot(),
+                "scaled dot": ScaledDot(),
+            }
             for name, score in ways.items():
                 torch.manual_seed(seed)
                 model = Lookup(score, dim=d)

@@ -33,11 +33,10 @@ class _Unit(ctypes.Structure):
 
 class _Plan(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_int64) for name in ("embed", "hidden", "align", "context", "maxout",
-                                              "kind")),
+        *((name, ctypes.c_int64) for name in "embed hidden align context maxout kind".split()),
         *((name, PackedLinear) for name in ("query", "into", "readout", "output")),
         ("unit", _Unit),
-    ]  # fmt: skip
+    ]
 
 
 class _Reader(ctypes.Structure):
@@ -169,10 +168,9 @@ class PackedRecurrent(Panels):
         logits = state.new_empty(batch, width, model.target_vocab_size)
         attention: Any = model.attention
         looks = state.new_zeros(batch, width, len(memory)) if active() else None
-        call = _STEP_CALL(
-            state, tokens, model.embed_target.weight, seen.table, attention.score.v,
-            1 / attention.select.temperature, new, logits, looks,
-        )  # fmt: skip
+        v, scale = attention.score.v, 1 / attention.select.temperature
+        embedding = model.embed_target.weight
+        call = _STEP_CALL(state, tokens, embedding, seen.table, v, scale, new, logits, looks)
         self._run(_STEP, self._plan, call, batch * width * 1_000_000)
         if looks is not None:
             note(attention, looks)

@@ -87,13 +87,12 @@ class _Plan(ctypes.Structure):
     """What C calls `model`, without its layers."""
 
     _fields_ = [
-        *((name, ctypes.c_int64) for name in ("layers", "dim", "inner", "heads", "hidden", "kind",
-                                              "pre", "act", "widest", "clip", "columns",
-                                              "before", "behind")),
+        *((name, ctypes.c_int64) for name in "layers dim inner heads hidden kind".split()),
+        *((name, ctypes.c_int64) for name in "pre act widest clip columns before behind".split()),
         ("eps", ctypes.c_double),
         ("output", PackedLinear),
         ("last", _Norm),
-    ]  # fmt: skip
+    ]
 
 
 declare("transformer_layer", _Layer)
@@ -135,11 +134,12 @@ def layer_form(layer: Any) -> tuple[Any, ...]:
     feed, attentions, residuals = layer.feedforward, _attentions(layer), _residuals(layer)
     products = [one for a in attentions for one in (a.query, a.key, a.value, a.out)]
     return (
-        type(feed), getattr(feed, "activation", "relu"),
+        type(feed),
+        getattr(feed, "activation", "relu"),
         *(a.heads for a in attentions),
         *((p.in_features, p.out_features) for p in (*products, feed.into, feed.out)),
         *((type(r), type(r.norm), r.norm.eps, r.norm.normalized_shape) for r in residuals),
-    )  # fmt: skip
+    )
 
 
 def _attentions(layer: Any) -> list[Any]:
@@ -265,10 +265,10 @@ class PackedTransformer(Panels):
         if active():
             sentences, width = source.shape
             looks = x.new_zeros(stacked, sentences, heads, width, width)
+        memory_at, memories_at = ctypes.addressof(self._memory), ctypes.addressof(each)
         call = _ENCODE_CALL(
-            layers, x, lengths, states, ctypes.addressof(self._memory), ctypes.addressof(each),
-            stacked, heads, looks,
-        )  # fmt: skip
+            layers, x, lengths, states, memory_at, memories_at, stacked, heads, looks
+        )
         self._run(_ENCODE, self._encoder, call, source.numel() * 1_000_000)
         for layer, weights in zip(model.encoder, () if looks is None else looks, strict=False):
             note(layer.self_attention, weights)

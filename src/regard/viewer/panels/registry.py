@@ -28,9 +28,21 @@ from regard.views import MapPanel
 __all__ = ["PANEL_KINDS", "map_kind"]
 
 MODULES = (
-    bars, compare, curves, features, graph, image, lines, matrix, pointer, sound, spans, table,
-    text, tree,
-)  # fmt: skip
+    bars,
+    compare,
+    curves,
+    features,
+    graph,
+    image,
+    lines,
+    matrix,
+    pointer,
+    sound,
+    spans,
+    table,
+    text,
+    tree,
+)
 PANEL_KINDS: Mapping[str, PanelKind] = {
     kind.name: kind for module in MODULES for kind in module.KINDS
 }
