@@ -3,15 +3,18 @@
 Nothing of `regard` may be imported here: the shape checks hook into its import later than this.
 """
 
+import gc
+import logging
 import os
 import random
 import sys
+from collections.abc import Generator
 
 import pytest
 from hypothesis import Phase, settings
 
 from tests.browser import chromium
-from tests.shapes import only_shapes
+from tests.shapes import forget, only_shapes
 
 __all__ = ["chromium"]
 
@@ -30,6 +33,7 @@ settings.load_profile("regard")
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     """The same random numbers for a test whatever ran before it; torch only where it is in use."""
+    forget()
     random.seed(1)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(1)
@@ -47,3 +51,40 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not torch.cuda.is_available():
         for item in wanting:
             item.add_marker(pytest.mark.skip(reason="no accelerator here"))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without the garbage collector, and make cheap what every test repeats.
+
+    Collection makes a million objects that stay, which the collector would look at again and again.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+        if "torch" in sys.modules:
+            _seed_only_what_is_there()
+            _log_through_the_root()
+
+
+def _seed_only_what_is_there() -> None:
+    """Without an accelerator, `torch.manual_seed` formats the stack three times for later.
+
+    In a test, whose stack is deep, that is 99 % of its time.
+    """
+    torch = sys.modules["torch"]
+    for device in (torch.cuda, torch.xpu, torch.mtia):
+        if not device.is_available():
+            device.manual_seed_all = lambda seed: None
+
+
+def _log_through_the_root() -> None:
+    """PyTorch's loggers propagate, or pytest adds its handlers to all 40 six times a test."""
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.partition(".")[0] == "torch" and isinstance(logger, logging.Logger):
+            logger.handlers.clear()
+            logger.propagate = True

@@ -1,20 +1,34 @@
 """Which functions are checked while tests run: those whose signature has the shape of a tensor.
 
 jaxtyping's import hook wraps every function of a package, and every call then looks at each
-argument twice, which triples the time of tests. All other types are known to mypy.
+argument twice, which triples the time of tests. All other types are known to mypy. Of calls that
+have the same form, the first in each test is checked: a training makes hundreds of them.
 """
 
+import inspect
 import re
-from collections.abc import Iterable
-from functools import partial
+import weakref
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import is_dataclass
+from functools import partial, wraps
+from itertools import count
+from types import NoneType
 from typing import Any, get_args
 
 import jaxtyping
 
-__all__ = ["only_shapes"]
+__all__ = ["forget", "only_shapes"]
 
 NAMED = re.compile(r"\b(Float|Int|Integer|Bool|Shaped|Num|UInt8)\[")
 """An annotation in quotes."""
+PLAIN = (bool, int, float, complex, str, bytes, NoneType)
+CHECKED: set[Hashable] = set()
+"""The calls of this test that were right, each as its function and the form of its arguments."""
+FORMS: dict[type, Callable[[Any], Hashable]] = {}
+"""By the type of an argument what its form is."""
+NUMBERS: dict[int, tuple[weakref.ref[Any], int]] = {}
+"""By the id of an object that is no plain value: the object, and its number."""
+COUNT = count()
 
 
 def only_shapes() -> None:
@@ -24,10 +38,72 @@ def only_shapes() -> None:
     def chosen(function: Any = None, **options: Any) -> Any:
         if function is None:
             return partial(chosen, **options)
-        return whole(function, **options) if _shaped(function) else function
+        if not _shaped(function):
+            return function
+        checked = whole(function, **options)
+        return _once(checked, function) if inspect.isfunction(function) else checked
 
     chosen.whole = whole  # type: ignore[attr-defined]
     jaxtyping.jaxtyped = chosen
+
+
+def forget() -> None:
+    """Check all calls again: a test begins."""
+    CHECKED.clear()
+    NUMBERS.clear()
+
+
+def _once(checked: Callable[..., Any], bare: Callable[..., Any]) -> Callable[..., Any]:
+    """Checked unless a call of this form was right before."""
+
+    @wraps(bare)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        form = (bare, *map(_form, args), *((name, _form(x)) for name, x in kwargs.items()))
+        try:
+            known = form in CHECKED
+        except TypeError:  # symbolic sizes have no hash
+            return checked(*args, **kwargs)
+        if known:
+            return bare(*args, **kwargs)
+        found = checked(*args, **kwargs)
+        CHECKED.add(form)
+        return found
+
+    return call
+
+
+def _form(value: Any) -> Hashable:
+    """What a check can tell from another value: shape and dtype, a number, which object."""
+    kind = type(value)
+    if kind not in FORMS:
+        FORMS[kind] = _form_of(kind)
+    return FORMS[kind](value)
+
+
+def _form_of(kind: type) -> Callable[[Any], Hashable]:
+    if hasattr(kind, "shape") and hasattr(kind, "dtype"):
+        return lambda x: (kind, x.shape, x.dtype)
+    if issubclass(kind, PLAIN):
+        return lambda x: (kind, x)
+    if issubclass(kind, tuple | list):
+        return lambda x: (kind, *map(_form, x))
+    if issubclass(kind, dict):
+        return lambda x: (kind, *((name, _form(one)) for name, one in x.items()))
+    if is_dataclass(kind) and hasattr(kind, "__dict__"):
+        return lambda x: (kind, *map(_form, vars(x).values()))
+    return _number
+
+
+def _number(value: Any) -> int:
+    """A number that no other object of this test has; ids are taken again."""
+    entry = NUMBERS.get(id(value))
+    if entry is None or entry[0]() is not value:
+        try:
+            entry = weakref.ref(value), next(COUNT)
+        except TypeError:  # it is another one at each call
+            return next(COUNT)
+        NUMBERS[id(value)] = entry
+    return entry[1]
 
 
 def _shaped(function: Any) -> bool:

@@ -7,7 +7,7 @@ import jaxtyping
 import pytest
 import torch
 
-from tests.shapes import only_shapes
+from tests.shapes import _once, forget, only_shapes
 
 TOY = """
 from dataclasses import dataclass
@@ -78,3 +78,31 @@ def test_every_shape_is_checked(toy):
 def test_a_function_without_shapes_is_left_as_it_is(toy):
     assert toy.without("no number") == "no number"
     assert not hasattr(toy.without, "__wrapped__")
+
+
+def test_a_call_of_the_same_form_is_checked_once_a_test():
+    """Of other shapes, types, numbers or modules it is checked again."""
+    checks = []
+
+    def counting(x):
+        checks.append(x)
+        return x
+
+    once = _once(counting, lambda x: x)
+    layers = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    forms = [RIGHT, WRONG, RIGHT.double(), 3, 4, 3.0, True, None, "a", (RIGHT,), [RIGHT], {"x": 1}]
+    for given in [*forms, *layers, (RIGHT, WRONG), {"x": 2}]:
+        before = len(checks)
+        once(given)
+        once(given)
+        assert len(checks) == before + 1, given
+    forget()
+    once(RIGHT)
+    assert checks[-1] is RIGHT
+
+
+def test_what_was_wrong_is_wrong_again(toy):
+    toy.bare(RIGHT)
+    for _ in range(2):
+        with pytest.raises(jaxtyping.TypeCheckError):
+            toy.bare(WRONG)
