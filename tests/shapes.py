@@ -9,7 +9,7 @@ import inspect
 import re
 import weakref
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import partial, wraps
 from itertools import count
 from types import NoneType
@@ -89,8 +89,9 @@ def _form_of(kind: type) -> Callable[[Any], Hashable]:
         return lambda x: (kind, *map(_form, x))
     if issubclass(kind, dict):
         return lambda x: (kind, *((name, _form(one)) for name, one in x.items()))
-    if is_dataclass(kind) and hasattr(kind, "__dict__"):
-        return lambda x: (kind, *map(_form, vars(x).values()))
+    if is_dataclass(kind):
+        names = [one.name for one in fields(kind)]
+        return lambda x: (kind, *(_form(getattr(x, name, None)) for name in names))
     return _number
 
 

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import RequestError
+from regard.settings import yaml_reader
 from regard.settings.yaml_reader import dump, parse, scalar
+from tests.repo.tree import TOP
 
 
 @pytest.mark.parametrize(
@@ -119,3 +121,33 @@ def test_words_stay_words(word):
 
 def test_tuples_are_written_as_lists():
     assert parse(dump({"betas": (0.9, 0.98)}), "x.yaml")[0] == {"betas": [0.9, 0.98]}
+
+
+ODD = [
+    "{a: x?y}",
+    "a\tb: 1",
+    "a: 1\n\ufeff b: 2",
+    "{a: 1, b}",
+    "a: [1\nb: 2",
+    "a: '\ud800'",
+    "- \x00",
+]
+"""What libyaml reads otherwise than PyYAML does, or refuses in other words."""
+
+
+def test_the_fast_reader_reads_what_the_one_in_python_reads(monkeypatch):
+    """Values, lines and sentences are the same with libyaml and without it."""
+    paths = sorted((TOP / "recipes").rglob("*.yaml"))
+    texts = [*(path.read_text("utf-8") for path in paths), *ODD]
+    assert len(texts) > 100
+    fast = [outcome(text) for text in texts]
+    monkeypatch.setattr(yaml_reader, "_FastLoader", yaml_reader._Loader)
+    assert fast == [outcome(text) for text in texts]
+    assert any(isinstance(one, str) for one in fast)
+
+
+def outcome(text):
+    try:
+        return parse(text, "text")
+    except RequestError as error:
+        return str(error)

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from dataclasses import dataclass
 
 import jaxtyping
 import pytest
@@ -42,6 +43,16 @@ class Kept:
 def without(x: int) -> str: return x
 """
 RIGHT, WRONG = torch.ones(2, 3), torch.ones(2, 4)
+
+
+@dataclass
+class Plain:
+    x: object
+
+
+@dataclass(slots=True)
+class Slotted:
+    x: object
 
 
 @pytest.fixture
@@ -90,8 +101,9 @@ def test_a_call_of_the_same_form_is_checked_once_a_test():
 
     once = _once(counting, lambda x: x)
     layers = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    sources = Plain(RIGHT), Plain(WRONG), Slotted(RIGHT), Slotted(WRONG)
     forms = [RIGHT, WRONG, RIGHT.double(), 3, 4, 3.0, True, None, "a", (RIGHT,), [RIGHT], {"x": 1}]
-    for given in [*forms, *layers, (RIGHT, WRONG), {"x": 2}]:
+    for given in [*forms, *layers, *sources, (RIGHT, WRONG), {"x": 2}]:
         before = len(checks)
         once(given)
         once(given)

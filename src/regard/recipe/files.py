@@ -27,8 +27,13 @@ def names() -> list[str]:
 
 
 def _every() -> list[str]:
-    root = folder()
-    return sorted(p.relative_to(root).with_suffix("").as_posix() for p in root.glob("*/*.yaml"))
+    return sorted(
+        f"{task.name}/{file.name.removesuffix('.yaml')}"
+        for task in os.scandir(folder())
+        if task.is_dir()
+        for file in os.scandir(task)
+        if file.name.endswith(".yaml")
+    )
 
 
 def find(name: str | os.PathLike[str]) -> Path:
@@ -89,8 +94,9 @@ def shared_data(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
     if "use" in values:
         at = f"{short(file)}:{lines['use']}"
         raise RequestError(f"{at}: use: a shared section uses no other")
-    places = {f"data.{key}": f"{short(file)}:{line}" for key, line in lines.items()}
-    return {"data": values}, {"data": f"{short(file)}:1", **places}
+    name = short(file)
+    places = {f"data.{key}": f"{name}:{line}" for key, line in lines.items()}
+    return {"data": values}, {"data": f"{name}:1", **places}
 
 
 def read(file: Path, expected: str) -> tuple[dict[str, Any], Lines]:

@@ -201,9 +201,10 @@ def load(
     pairs = overrides if isinstance(overrides, Mapping) else dict(override(o) for o in overrides)
     said = [values, *([small] if tiny else []), pairs]
     old = old_names.of_recipe(_named("model", said))
-    layers = Layered({}, {}, short(file), old)
+    path = short(file)
+    layers = Layered({}, {}, path, old)
     shared = _named("data", said, "use")
-    places = {key: f"{short(file)}:{line}" for key, line in lines.items()}
+    places = {key: f"{path}:{line}" for key, line in lines.items()}
     under = None
     if shared is not None:
         used = [*(["tiny.data.use"] if tiny else []), "data.use"]
@@ -213,7 +214,7 @@ def load(
         layers.lay(*shared_data(under))
     layers.lay(values, places)
     if tiny:
-        layers.lay(small, {key: f"{short(file)}:{line}" for key, line in _inside(lines, "tiny")})
+        layers.lay(small, {key: f"{path}:{line}" for key, line in _inside(lines, "tiny")})
     for key, value in pairs.items():
         written = [key, *(f"{key}.{inner}" for inner in _keys(value))]
         layers.lay({key: value}, dict.fromkeys(written, "command line"))
