@@ -63,7 +63,7 @@ _TYPES = {
     "i8": torch.int8,
     "bool": torch.bool,
 }
-_MASKS = dict.fromkeys(("f32", "i32"), "3") | dict.fromkeys(("f64", "i64"), "7")
+_MASKS = {"f32": "3", "i32": "3", "f64": "7", "i64": "7"}
 _MASKS |= dict.fromkeys(("u8", "i8", "bool", "real"), "")
 """The bits of an address that are 0 where it is aligned; those of `real` depend on the call."""
 _NUMBERS = {
