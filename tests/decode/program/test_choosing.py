@@ -317,9 +317,11 @@ def by_numpy(model):
 
 
 @needs_c
-@MODELS
-@pytest.mark.parametrize("precision", ["float32", "int8"])
-@pytest.mark.parametrize("change", [fused_adam, one_number, by_numpy])
+@pairwise(
+    make=[a_transformer, a_relative, a_following, an_rnnsearch],
+    precision=["float32", "int8"],
+    change=[fused_adam, one_number, by_numpy],
+)
 def test_weights_that_are_changed_behind_the_back_are_packed_anew(make, change, precision):
     model, (source, lengths) = make(), sources()
     old = packed(model, precision)
