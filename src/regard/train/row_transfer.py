@@ -23,6 +23,7 @@ from regard.catalog.building import constructor, shape_of
 from regard.data.text.vocabulary_kinds import SPECIALS
 from regard.errors import RequestError, nearest
 from regard.fields import Field, TextField
+from regard.protocols import Branched
 
 __all__ = ["Change", "beginning", "changes", "choices", "rows_of", "taken_over"]
 
@@ -187,6 +188,8 @@ def taken_over(
 ) -> None:
     """Give a model the weights of another one, row by row where rows have names.
 
+    The weights of a model without branches are those of the deep branch; others start from scratch.
+
     Args:
         start: the loaded model.
         found: see `changes`.
@@ -195,6 +198,9 @@ def taken_over(
     Raises:
         RequestError: another class, other sizes, or rows that cannot be told from each other.
     """
+    if isinstance(model, Branched) and not isinstance(start.model, Branched):
+        model = model.branches["deep"]
+        settings = {key: value for key, value in settings.items() if key != "beside"}
     mine, theirs = model.state_dict(), start.model.state_dict()
     for name in sorted({*mine, *theirs}):
         if name not in mine or name not in theirs:

@@ -1,11 +1,15 @@
 """`model.beside` from a recipe to scores of each branch and to the page."""
 
+import json
+
 import pytest
 import torch
 
 import regard
+from regard import recipe
 from regard.errors import RequestError
 from regard.evaluation.scoring import branches_of
+from regard.train.building import build
 from tests.cli.run import run
 from tests.tasks.labeled import fitted, write
 
@@ -52,3 +56,22 @@ def test_branches_of_a_model_with_one_are_refused(tmp_path):
         branches_of(loaded)
     titles = [p.title for p in loaded.task.view(loaded, ["The film is fine."]).runs[0].panels]
     assert titles == ["what n-grams add to the score", "probabilities"]
+
+
+def test_a_trained_model_is_the_deep_branch_of_one_that_begins_from_it(tmp_path):
+    data = write(tmp_path / "data")
+    model = {"name": "han", "embed": 8, "hidden": 6, "context": 6}
+    fitted(tmp_path / "alone", data, model, DOCUMENTS, epochs=1)
+    alone = regard.load(tmp_path / "alone" / "run").model.state_dict()
+    told = json.loads((tmp_path / "alone" / "own.yaml").read_text())
+    told["model"]["beside"] = {"name": "bag-of-ngrams", "ngrams": 2, "buckets": 50}
+    told["train"]["start"] = str(tmp_path / "alone" / "run")
+    (tmp_path / "both.yaml").write_text(json.dumps(told))
+    made = build(recipe.load(tmp_path / "both.yaml").plan()).model
+    for name, weight in made.deep.state_dict().items():
+        assert torch.equal(weight, alone[name]), name
+    assert made.wide.bags.weight.std() > 0
+    told["model"]["hidden"] = 7
+    (tmp_path / "other.yaml").write_text(json.dumps(told))
+    with pytest.raises(RequestError, match=r"train.start needs a model of the same kind and sizes"):
+        build(recipe.load(tmp_path / "other.yaml").plan())
