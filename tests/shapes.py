@@ -7,6 +7,7 @@ have the same form, the first in each test is checked: a training makes hundreds
 
 import inspect
 import re
+import sys
 import weakref
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import fields, is_dataclass
@@ -58,10 +59,12 @@ def _once(checked: Callable[..., Any], bare: Callable[..., Any]) -> Callable[...
 
     @wraps(bare)
     def call(*args: Any, **kwargs: Any) -> Any:
-        form = (bare, *map(_form, args), *((name, _form(x)) for name, x in kwargs.items()))
+        if sys.modules["torch"]._C._len_torch_function_stack():  # a recorder may watch each size
+            return checked(*args, **kwargs)
         try:
+            form = (bare, *map(_form, args), *((name, _form(x)) for name, x in kwargs.items()))
             known = form in CHECKED
-        except TypeError:  # symbolic sizes have no hash
+        except TypeError:
             return checked(*args, **kwargs)
         if known:
             return bare(*args, **kwargs)
@@ -82,9 +85,10 @@ def _form(value: Any) -> Hashable:
 
 def _form_of(kind: type) -> Callable[[Any], Hashable]:
     if hasattr(kind, "shape") and hasattr(kind, "dtype"):
-        return lambda x: (kind, x.shape, x.dtype)
+        known = kind.__module__ in ("torch", "torch.nn.parameter", "numpy")
+        return (lambda x: (kind, x.shape, x.dtype)) if known else _refused
     if issubclass(kind, PLAIN):
-        return lambda x: (kind, x)
+        return (lambda x: (kind, x)) if kind in PLAIN else _refused
     if issubclass(kind, tuple | list):
         return lambda x: (kind, *map(_form, x))
     if issubclass(kind, dict):
@@ -93,6 +97,11 @@ def _form_of(kind: type) -> Callable[[Any], Hashable]:
         names = [one.name for one in fields(kind)]
         return lambda x: (kind, *(_form(getattr(x, name, None)) for name in names))
     return _number
+
+
+def _refused(value: Any) -> Hashable:
+    """Tensors and numbers that are traced: sizes are symbols, whose comparisons are noted."""
+    raise TypeError(f"{type(value).__name__} has no form")
 
 
 def _number(value: Any) -> int:

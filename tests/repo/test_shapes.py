@@ -113,6 +113,32 @@ def test_a_call_of_the_same_form_is_checked_once_a_test():
     assert checks[-1] is RIGHT
 
 
+def test_traced_sizes_are_never_compared():
+    """A recorder of decoders notes what is compared; such calls are checked each time."""
+
+    class Traced(int):
+        __hash__ = int.__hash__
+
+        def __eq__(self, other):
+            raise AssertionError("compared")
+
+    class TracedTensor(torch.Tensor):
+        @property
+        def shape(self):
+            raise AssertionError("asked")
+
+    checks = []
+    once = _once(checks.append, lambda x: x)
+    for given in (Traced(3), RIGHT.as_subclass(TracedTensor)):
+        once(given)
+        once(given)
+    assert len(checks) == 4
+    for _ in range(2):
+        with torch.overrides.TorchFunctionMode():
+            once(RIGHT)
+    assert len(checks) == 6
+
+
 def test_what_was_wrong_is_wrong_again(toy):
     toy.bare(RIGHT)
     for _ in range(2):
