@@ -58,13 +58,12 @@ def in_eval(loss: Call) -> Call:
 
 
 def learn_by_heart(model: nn.Module, loss: Call, judged: Call, lr: float = 0.03) -> None:
-    """300 updates at most, until what is judged is below 0.05: it is judged before every fifth."""
-    optimizer = torch.optim.Adam(model.train().parameters(), lr=lr, fused=True)
-    for update in range(301):
-        if update % 5 == 0:
-            now = judged(model)
-            if now.item() < 0.05 or update == 300:
-                break
+    """300 updates at most, until what is judged is below 0.05."""
+    optimizer = torch.optim.Adam(model.train().parameters(), lr=lr)
+    for _ in range(300):
+        now = judged(model)
+        if now.item() < 0.05:
+            break
         optimizer.zero_grad()
         loss(model).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
