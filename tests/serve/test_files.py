@@ -25,7 +25,12 @@ _WATCHING = [False]
 
 
 def _note(event, arguments):
-    if _WATCHING[0] and event in ("open", "os.listdir", "os.scandir", "pickle.find_class"):
+    named = not (arguments and isinstance(arguments[0], int))  # not a pipe of another thread
+    if (
+        _WATCHING[0]
+        and named
+        and event in ("open", "os.listdir", "os.scandir", "pickle.find_class")
+    ):
         OPENED.append(str(arguments[0]))
     if _WATCHING[0] and event in ("socket.connect", "urllib.Request", "subprocess.Popen"):
         OPENED.append(event)
