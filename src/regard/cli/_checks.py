@@ -63,7 +63,6 @@ EXTRAS = {
     "serve": ("fastapi", "uvicorn", "prometheus_client", "python_multipart", "httpx"),
     "speech": ("soundfile",),
     "vision": ("PIL",),
-    "hub": ("huggingface_hub", "datasets"),
     "export": ("onnx", "onnxscript", "ctranslate2"),
 }
 """What each extra brings, as modules."""

@@ -201,8 +201,6 @@ _EXTRAS = {
     "uvicorn": "serve",
     "httpx": "serve",
     "prometheus_client": "serve",
-    "huggingface_hub": "hub",
-    "datasets": "hub",
     "onnx": "export",
     "ctranslate2": "export",
     "ray": "ray",
