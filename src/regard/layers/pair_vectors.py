@@ -51,14 +51,6 @@ r"""How u and v are joined, by name:
 - `concat`: :math:`[u; v]`.
 """
 
-_PARTS: Mapping[str, tuple[int, int]] = {
-    "distance-product": (4, 0),
-    "difference-product": (4, 0),
-    "symmetric": (2, 0),
-    "cosine": (2, 1),
-    "concat": (2, 0),
-}
-
 
 def joined_size(compare: str, size: int) -> int:
     """How many numbers a comparison of two vectors of this size gives.
@@ -67,5 +59,5 @@ def joined_size(compare: str, size: int) -> int:
         >>> joined_size("distance-product", 100), joined_size("cosine", 100)
         (400, 201)
     """
-    vectors, more = _PARTS[compare]
-    return vectors * size + more
+    nothing = torch.zeros(size)
+    return len(COMPARISONS[compare](nothing, nothing))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.models.bag_of_ngrams import BagOfNgrams
-from regard.protocols import Branched
+from regard.tasks.starting_vectors import parts_of
 from regard.views import TablePanel
 
 __all__ = ["counts_panel"]
@@ -27,8 +27,7 @@ def counts_panel(
         tokens, ids: the words of each sentence of one text.
         label: the row of the label that was given.
     """
-    parts = model.branches.values() if isinstance(model, Branched) else (model,)
-    bag = next((one for one in parts if isinstance(one, BagOfNgrams)), None)
+    bag = next((one for one in parts_of(model) if isinstance(one, BagOfNgrams)), None)
     width = max(map(len, ids), default=0)
     if bag is None or not width:
         return None
