@@ -99,6 +99,30 @@ PICTURES = {
     "gat": Picture("graphs/gat-cora", ("33",)),
     "arsg": Picture("speech/hybrid-espeak", ("speech/espeak-test.tar:test-0000.ogg",)),
     "show-attend-tell": Picture("emoji-small", ("captions/train.tar:emoji/2614.png",)),
+    "convs2s": Picture(
+        "translation/rnnsearch-dates",
+        ("3. Mai 1984",),
+        ("--layer", "all"),
+        (
+            "model={name: convs2s, embed: 64, encoder: [[3, 64, 3]], decoder: [[2, 64, 3]], "
+            "dropout: 0.1}",
+            "train.steps=800",
+            "train.optimizer.lr=0.003",
+        ),
+    ),
+    "ram": Picture("handwriting-small", ("digits/mnist-test.npz:7",)),
+    "bag-of-ngrams": Picture(
+        "classification/bilstm-pros-cons",
+        ("easy to use but poor battery life",),
+        settings=(
+            "model={name: bag-of-ngrams, buckets: 16384, dropout: 0.3}",
+            "train.optimizer={name: sgd, lr: 20, momentum: 0.9}",
+            "train.epochs=15",
+        ),
+    ),
+    "bilstm-crf": Picture(
+        "aspects-small", ("The screen is bright but the battery life is short .",)
+    ),
 }
 
 
