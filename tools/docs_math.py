@@ -20,6 +20,23 @@ STARS = re.compile(r"(?<![\w`])\(\*(?=\w)(?![^*()]*\w\*)")  # a shape (*batch, K
 INLINE = re.compile(r":math:`([^`]+)`", re.S)
 
 
+def equations(formula: str) -> list[str]:
+    r"""The equations of a line, where \qquad stands between them: a narrow page breaks there."""
+    parts = [""]
+    for piece in re.split(r"(\\qquad)", textwrap.dedent(formula).strip().replace("\n", " ")):
+        if piece == r"\qquad" and not _is_open(parts[-1]):
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _is_open(formula: str) -> bool:
+    """Whether a group, or a pair of large brackets, has no end yet."""
+    left, right = (len(re.findall(rf"\\{side}(?![a-z])", formula)) for side in ("left", "right"))
+    return left != right or formula.count("{") != formula.count("}")
+
+
 class Mathematics(Preprocessor):
     """Formulas go where Markdown leaves them alone, before it reads the text."""
 
@@ -30,7 +47,7 @@ class Mathematics(Preprocessor):
             block = BLOCK.match(lines[at])
             at += 1
             if dollars := DOLLARS.match(lines[at - 1]):
-                found += ["", self._kept(dollars[1], "block"), ""]
+                found += ["", self._block(dollars[1]), ""]
                 continue
             if not block:
                 found.append(lines[at - 1])
@@ -41,10 +58,14 @@ class Mathematics(Preprocessor):
             ):
                 formula.append(lines[at].strip())
                 at += 1
-            found += ["", indent + self._kept(" ".join(formula), "block"), ""]
+            found += ["", indent + self._block(" ".join(formula)), ""]
         found = [line if ">>>" in line else STARS.sub(r"(\*", line) for line in found]
         text = INLINE.sub(lambda m: self._kept(m[1], "inline"), "\n".join(found))
         return text.split("\n")
+
+    def _block(self, formula: str) -> str:
+        made = "".join(convert(part, display="block") for part in equations(formula))
+        return str(self.md.htmlStash.store(f'<div class="equations">{made}</div>'))
 
     def _kept(self, formula: str, display: str) -> str:
         formula = textwrap.dedent(formula).strip().replace("\n", " ")
