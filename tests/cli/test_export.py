@@ -43,7 +43,7 @@ def test_export_refuses_in_one_sentence(capsys, tmp_path, folder):
     ran = run(capsys, "export", folder, "--to", "onnx", "-o", "x", "--quantization", "int8")
     assert (ran.code, "onnx has no quantization" in ran.err) == (2, True)
     other = str(toy.make(tmp_path / "rnn", "rnnsearch"))
-    ran = run(capsys, "export", other, "--to", "onnx", "-o", str(tmp_path / "x"))
+    ran = run(capsys, "export", other, "--to", "ctranslate2", "-o", str(tmp_path / "x"))
     assert ran.code == 2
     assert "only Transformers of plain multi-head attention" in ran.err
     assert "RNNsearch" in ran.err

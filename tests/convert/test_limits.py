@@ -3,6 +3,7 @@
 import math
 
 import pytest
+import tokenizers
 
 import regard
 from regard.convert import export
@@ -27,6 +28,18 @@ def test_ctranslate2_is_told_the_limit_of_each_source(tmp_path, form):
         allowed = eval(said, {"math": math, "min": min, "len": len, "pieces": pieces})
         assert allowed + 1 == loaded.decoder.limit(words + 1)  # with the end, which is no piece
         assert 0 < allowed < longest(loaded)
+
+
+def test_a_segmenter_that_cuts_no_token_does_not_matter_in_onnx(tmp_path):
+    words = Tokenizer.train(toy.GERMAN, "bpe", 60, segmenter="letters")
+    both, plan = {"source": words, "target": words}, toy.recipe("transformer")
+    model = toy.model_of("transformer", both, seed=4)
+    writing.save_pretrained(
+        tmp_path / "own", model, task=plan["task"], fields=both, recipe=plan,
+    )  # fmt: skip
+    export(tmp_path / "own", "onnx", tmp_path / "out")
+    read = tokenizers.Tokenizer.from_file(str(tmp_path / "out/tokenizer.json"))
+    assert read.encode(toy.GERMAN[0]).ids == words.encode(toy.GERMAN[0]).ids
 
 
 @pytest.mark.parametrize("target", ["huggingface", "ctranslate2", "onnx"])

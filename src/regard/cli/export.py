@@ -22,16 +22,18 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace OUT if it is there.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a Transformer or a tagger for another program: it computes there what it does here.
+    """Write a model for another program: it computes there what it does here.
 
-    The folder has a README.md with the lines of code that use it. Weights and tokenizers come
-    along; it is written whole or not at all. `--to regard` writes any model again with smaller
-    weights: int8, a quarter of float32, unless told float16.
+    ctranslate2 and huggingface take plain Transformers; onnx takes every model that writes, tags
+    or labels texts. The folder has a README.md with the lines of code that use it. Weights and
+    tokenizers come along; it is written whole or not at all. `--to regard` writes any model again
+    with smaller weights: int8, a quarter of float32, unless told float16.
 
     Examples:
         regard export de-en-small --to ctranslate2 -o de-en-ct2
         regard export de-en-small --to ctranslate2 --quantization int8 -o de-en-int8
         regard export de-en-small --to onnx -o de-en-onnx
+        regard export pronunciation-small --to onnx -o pronunciation-onnx
         regard export runs/mine --to regard --quantization int8 -o mine-int8
         regard export runs/mine --to huggingface -o mine-hf
         regard export runs/tagging/bilstm-crf-aspects --to onnx -o aspects-onnx

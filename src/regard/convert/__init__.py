@@ -18,6 +18,8 @@ from typing import Any
 
 from regard.convert._checkpoint import readable
 from regard.convert.opening import load_foreign
+from regard.data.text.segmenters import has_no_blanks
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RegardError, RequestError, nearest
 from regard.system.files import said_of
 
@@ -94,11 +96,12 @@ def export(
     loaded = loading.load(folder)
     if target != "regard":
         for own in loaded.tokenizers.values():
-            if own.segmenter is not None:
-                raise RequestError(
-                    f"{target}: its tokenizers do not cut words without blanks, as this model's do "
-                    f"({own.segmenter}); expected a model without data.tokenizer.segmenter"
-                )
+            if own.segmenter is None or (target == "onnx" and not _is_cut(own)):
+                continue
+            raise RequestError(
+                f"{target}: its tokenizers do not cut words without blanks, as this model's do "
+                f"({own.segmenter}); expected a model without data.tokenizer.segmenter"
+            )
     given = {key: value for key, value in options.items() if value is not None}
     known = inspect.signature(write).parameters
     for key in given:
@@ -116,6 +119,11 @@ def export(
     except OSError as error:
         raise RegardError(f"{out}: could not be written: {said_of(error)}") from error
     return sorted(str(file.relative_to(out)) for file in out.rglob("*") if file.is_file())
+
+
+def _is_cut(own: Tokenizer) -> bool:
+    """Whether a vocabulary has letters of scripts without blanks, which its segmenter would cut."""
+    return any(has_no_blanks(token) for token in own.vocabulary)
 
 
 def _named(name: str, table: Mapping[str, str]) -> str:

@@ -40,7 +40,7 @@ def write_tagger(loaded: "Loaded", out: Path) -> None:
         )
     graph = tagger_graph(loaded.model)
     (out / "tagger.onnx").write_bytes(graph.SerializeToString())
-    tokenizer.save(out / "tokenizer.json")
+    tokenizer.without_segmenter().save(out / "tokenizer.json")
     letters = json.loads(text.dump()).get("letters", [])
     known = {
         **_tags(loaded),

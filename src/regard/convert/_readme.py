@@ -10,7 +10,7 @@ from regard.errors import RequestError
 if TYPE_CHECKING:
     from regard.folder.loaded import Loaded
 
-__all__ = ["fill", "longest", "manual", "needs", "output_limit"]
+__all__ = ["PAGES", "fill", "longest", "manual", "needs", "output_limit"]
 
 
 PAGES = Path(__file__).parent / "pages"
@@ -48,7 +48,7 @@ def manual(loaded: "Loaded", out: Path, page: str, **more: Any) -> None:
     if sides["source"] is sides["target"]:
         files = dict.fromkeys(sides, "tokenizer.json")
     for side, file in files.items():
-        sides[side].save(out / file)
+        sides[side].without_segmenter().save(out / file)
     ending = ' + ["</s>"]' if getattr(loaded.model, "reads_end", True) else ""
     joint = KINDS[sides["target"].kind].joint
     fill(out, page, **files, joint=joint, ending=ending, **more)

@@ -1,17 +1,23 @@
 """ONNX: `encoder.onnx` and `step.onnx`, with the caches as inputs and outputs of a step.
 
-Of taggers `tagger.onnx`, with the scores of every tag as output; see `_onnx_tagger`.
+Of taggers `tagger.onnx`, with the scores of every tag as output; see `_onnx_tagger`. Of classifiers
+`model.onnx`. What is no plain Transformer is recorded; see `recorded`.
 """
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torch import nn
+
 from regard.convert._anatomy import anatomy
 from regard.convert._graph import encoder_graph, step_graph
 from regard.convert._onnx_tagger import write_tagger
 from regard.convert._readme import longest, manual, needs
+from regard.convert.recorded.write import write_generator, write_labels
+from regard.errors import RequestError
 from regard.protocols import BOS, EOS
+from regard.tasks.generation.base import Generation
 
 if TYPE_CHECKING:
     from regard.folder.loaded import Loaded
@@ -23,11 +29,29 @@ def write(loaded: "Loaded", out: Path) -> None:
     """Write the graphs, tokenizers and a manual with code.
 
     Raises:
-        RequestError: `onnx` is not installed, or the model has no graph: it is not a plain
-            Transformer, and none of the taggers in `_tagger_graph.TAGGERS`.
+        RequestError: `onnx` is not installed, or the model has no graph, with the reason.
     """
     needs("onnx")
-    OF_TASKS.get(loaded.task.name, _transformer)(loaded, out)
+    if loaded.task.name in OF_TASKS:
+        OF_TASKS[loaded.task.name](loaded, out)
+    elif not isinstance(loaded.task, Generation):
+        raise RequestError(
+            f"onnx: expected a model that writes, tags or labels texts, got one for "
+            f"{loaded.task.name}"
+        )
+    elif plain_transformer(loaded.model):
+        _transformer(loaded, out)
+    else:
+        write_generator(loaded, out)
+
+
+def plain_transformer(model: nn.Module) -> bool:
+    """Whether a model has the graphs of a Transformer, which read batches."""
+    try:
+        anatomy(model)
+    except RequestError:
+        return False
+    return True
 
 
 def _transformer(loaded: "Loaded", out: Path) -> None:
@@ -50,5 +74,10 @@ def _transformer(loaded: "Loaded", out: Path) -> None:
     )
 
 
-OF_TASKS: Mapping[str, Callable[["Loaded", Path], None]] = {"tagging": write_tagger}
+OF_TASKS: Mapping[str, Callable[["Loaded", Path], None]] = {
+    "tagging": write_tagger,
+    "classification": write_labels,
+    "entailment": write_labels,
+    "relation-classification": write_labels,
+}
 """What writes the models of a task, where it is not one graph that reads and one that writes."""

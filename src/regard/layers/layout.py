@@ -106,9 +106,9 @@ class PackedLayout:
         row = flat // max(real.shape[1], 1)
         step = (real.cumsum(1) - 1).flatten()[flat]
         packed = starts[step] + place[row]
-        self._index = torch.empty_like(flat).index_copy_(0, packed, flat)
+        self._index = flat.index_copy(0, packed, flat)
         across = starts[lengths[row] - 1 - step] + place[row]
-        self._mirrored = torch.empty_like(flat).index_copy_(0, packed, across)
+        self._mirrored = flat.index_copy(0, packed, across)
 
     def take(self, x: Shaped[Tensor, "batch t *dims"]) -> Shaped[Tensor, " n *dims"]:
         """The real items: (B, T, …) to (N, …)."""
@@ -141,7 +141,7 @@ class _Take(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, index: Tensor) -> Tensor:
         ctx.save_for_backward(index)
-        ctx.rows = len(x)
+        ctx.rows = x.shape[0]
         return x.index_select(0, index)
 
     @staticmethod

@@ -93,7 +93,7 @@ class ByteNet(nn.Module):
         source, lengths = ids_of(source, lengths)
         columns = self.unfolded(lengths)
         place = torch.arange(int(columns.max()), device=source.device)
-        words = F.pad(source, (0, max(0, len(place) - source.shape[1])))[:, : len(place)]
+        words = F.pad(source, (0, 1))[:, place.clamp(max=source.shape[1])]
         words = words.masked_fill(place >= lengths[:, None], 0)
         inside = (place < columns[:, None])[..., None]  # (B, columns, 1)
         x = self.embed_source(words)

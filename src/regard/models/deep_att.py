@@ -34,6 +34,7 @@ from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.lstm import lstm_cell
 from regard.layers.reverse import reverse
+from regard.native.operation import operation
 from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["DeepAtt"]
@@ -181,13 +182,19 @@ class Layer(nn.Module):
         """Read ahead, or back from the end of each row where lengths are given."""
         f = self.forward_part(x)
         inputs = f if lengths is None else reverse(f, lengths)
-        h = c = inputs.new_zeros(len(x), self.recurrent.shape[1])
-        states = []
-        for now in inputs.unbind(1):
-            h, c = cell(now, self.recurrent, h, c)
-            states.append(h)
-        out = torch.stack(states, 1)
+        out = states_of(inputs, self.recurrent)
         return f, out if lengths is None else reverse(out, lengths)
+
+
+@operation("lstm_states")
+def states_of(inputs: Tensor, recurrent: Tensor) -> Tensor:
+    """The states of an r block over all steps: (B, T, 4H) to (B, T, H)."""
+    h = c = inputs.new_zeros(len(inputs), recurrent.shape[1])
+    states = []
+    for now in inputs.unbind(1):
+        h, c = cell(now, recurrent, h, c)
+        states.append(h)
+    return torch.stack(states, 1)
 
 
 def half(f: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from regard.attention.carry.base import CarryState, _constant
@@ -37,7 +38,8 @@ class PreviousWeights:
                 raise RequestError(
                     f"PreviousWeights expected first to be one of {keys} keys, got {self.first}"
                 )
-            state.value[..., self.first] = 1.0
+            first = torch.arange(keys, device=key.device) == self.first
+            return CarryState(state.value.masked_fill(first, 1.0))
         return state
 
     def features(self, state: CarryState) -> Tensor | None:

@@ -47,9 +47,9 @@ class Window(Mask):
         offset = offsets(queries, keys, at, device)  # j - p_i
         allowed = torch.ones_like(offset, dtype=torch.bool)
         if self.left is not None:
-            allowed &= offset >= -self.left
+            allowed = allowed & (offset >= -self.left)
         if self.right is not None:
-            allowed &= offset <= self.right
+            allowed = allowed & (offset <= self.right)
         return allowed
 
     def over_heads(self, batch_axes: int) -> Mask:

@@ -59,9 +59,9 @@ class Block(Mask):
         offset = key - _places(queries, at, device)[..., None] // self.size  # ([*batch,] Q, K)
         allowed = torch.ones_like(offset, dtype=torch.bool)
         if self.left is not None:
-            allowed &= offset >= -self.left
+            allowed = allowed & (offset >= -self.left)
         if self.right is not None:
-            allowed &= offset <= self.right
+            allowed = allowed & (offset <= self.right)
         return allowed
 
 

@@ -322,6 +322,10 @@ class Tokenizer:
         inner = tokenizers.Tokenizer.from_str(json.dumps(layout, ensure_ascii=False))
         return cls(inner, Segmenter.from_names(names))
 
+    def without_segmenter(self) -> "Tokenizer":
+        """The same for texts whose words have blanks between them, as other programs cut them."""
+        return type(self)(self._inner)
+
     def save(self, path: str | Path) -> None:
         """Write a `tokenizer.json`."""
         Path(path).write_text(self.to_json() + "\n", encoding="utf-8")

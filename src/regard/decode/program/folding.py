@@ -6,7 +6,7 @@ import torch
 
 from regard.decode.program.recorder import Node
 from regard.decode.program.replay import Program, filled, store
-from regard.decode.program.tree import Ref, extents, map_leaves, refs
+from regard.decode.program.tree import Extent, Ref, extents, map_leaves, refs
 
 __all__ = ["folded"]
 
@@ -19,14 +19,24 @@ def folded(program: Program) -> Program:
     return _without_twins(_live(_computed(_live(program))))
 
 
+def symbols(x: Any) -> set[int]:
+    """The sizes that the numbers of a tree follow from."""
+    return {symbol for extent in extents(x) for symbol in extent.symbols}
+
+
 def _live(program: Program) -> Program:
     """Only the nodes that an output depends on."""
     needed = set(refs(program.outputs))
+    told = symbols((program.inputs, [program.shapes[number] for number in refs(program.inputs)]))
+    sizes: set[int] = set()
     kept: list[Node] = []
     for node in reversed(program.nodes):
-        if needed & {*node.makes, *node.writes}:
+        is_size = isinstance(node.out, Extent) and set(node.out.symbols) & sizes
+        if needed & {*node.makes, *node.writes} or is_size:
             kept.append(node)
             needed |= set(node.reads)
+            shapes = [program.shapes[number] for number in node.makes]
+            sizes |= symbols((node.args, node.kwargs, shapes)) - told
     made = program.with_nodes(kept[::-1])
     made.constants = {number: x for number, x in program.constants.items() if number in needed}
     made.constants |= {number: x for number, x in program.fixed.items() if number in needed}

@@ -13,7 +13,7 @@ repeat is a reason to refuse, with its name:
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,17 @@ from regard.errors import RegardError
 from regard.native.operation import recording_operations
 from regard.protocols import Decoding
 
-__all__ = ["Node", "NotRecorded", "Recording", "inputs_of", "record"]
+__all__ = [
+    "ESCAPES",
+    "UNREPEATABLE",
+    "Node",
+    "NotRecorded",
+    "Recorder",
+    "Recording",
+    "inputs_of",
+    "record",
+    "recorded_call",
+]
 
 ESCAPES = frozenset(
     (
@@ -110,6 +120,7 @@ class Recording:
         constants: tensors that are no inputs: weights, buffers.
         shapes, dtypes: of every value.
         comparisons: of sizes, in their order.
+        left: numbers that were values of tensors, where a recorder allows that.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -119,6 +130,7 @@ class Recording:
     shapes: dict[int, tuple[int, ...]] = field(default_factory=dict)
     dtypes: dict[int, torch.dtype] = field(default_factory=dict)
     comparisons: list[Comparison] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
 
 
 def inputs_of(tokens: Any, decoding: Decoding) -> dict[str, Any]:
@@ -141,31 +153,46 @@ def record(model: Any, tokens: Tensor, decoding: Decoding) -> Recording:
     Raises:
         NotRecorded: the step does what a replay could not repeat.
     """
-    recorder = _Recorder()
-    recording = recorder.recording
     given = map_leaves(inputs_of(tokens, decoding), lambda leaf: leaf)  # without spare room
-    recording.inputs = recorder.tree(given, inputs=True)
     watched = Decoding(given["memories"], given["carried"], WatchedSize(decoding.step))
-    token = comparisons.set(recording.comparisons)
-    try:
-        with (
-            unseen(),
-            recording_operations(recorder),
-            _Functions(recorder),
-            recorder,
-        ):
-            logits, after = model.step(given["tokens"], watched)
-    finally:
-        comparisons.reset(token)
+    after: list[Decoding] = []
+
+    def step() -> dict[str, Any]:
+        logits, decoded = model.step(given["tokens"], watched)
+        after.append(decoded)
+        return {"logits": logits, "carried": dict(decoded.carried)}
+
+    recorder = Recorder()
+    recording = recorded_call(step, given, recorder)
     if recorder.reason is not None:
         raise NotRecorded(recorder.reason)
-    if dict(after.memories).keys() != dict(decoding.memories).keys() or any(
-        after.memories[k] is not watched.memories[k] for k in after.memories
+    (decoded,) = after
+    if dict(decoded.memories).keys() != dict(decoding.memories).keys() or any(
+        decoded.memories[k] is not watched.memories[k] for k in decoded.memories
     ):
         raise NotRecorded("a step changes its memories")
-    recording.outputs = recorder.tree({"logits": logits, "carried": dict(after.carried)})
-    if after.step != decoding.step + 1:
+    if decoded.step != decoding.step + 1:
         raise NotRecorded("a step is not counted as one")
+    return recording
+
+
+def recorded_call(call: Callable[[], Any], given: Any, recorder: "Recorder") -> Recording:
+    """Record one call. Nobody who watches sees it.
+
+    Args:
+        call: reads the tensors of `given`, and returns a tree.
+        given: the inputs, a tree.
+        recorder: a new one; has the `reason` afterwards why the call cannot be replayed, if any.
+    """
+    recording = recorder.recording
+    recording.inputs = recorder.tree(given, inputs=True)
+    token = comparisons.set(recording.comparisons)
+    try:
+        with unseen(), recording_operations(recorder), _Functions(recorder), recorder:
+            found = call()
+    finally:
+        comparisons.reset(token)
+    recording.outputs = recorder.tree(found)
     return recording
 
 
@@ -199,7 +226,7 @@ def _written(schema: Any, args: Any, kwargs: dict[str, Any]) -> list[Any]:
 class _Functions(TorchFunctionMode):
     """Sees what never becomes an operation: methods that give values away, and shapes."""
 
-    def __init__(self, recorder: "_Recorder") -> None:
+    def __init__(self, recorder: "Recorder") -> None:
         super().__init__()
         self.recorder = recorder
 
@@ -208,7 +235,7 @@ class _Functions(TorchFunctionMode):
         if self.recorder.is_inside:
             return result
         name = getattr(func, "__name__", "")
-        if name in ESCAPES:
+        if name in self.recorder.escapes:
             self.recorder.refuse(f"{name} gives a value to Python")
         if name == "__len__":  # Python makes it a plain int
             self.recorder.recording.comparisons.append(Comparison(FIXED, result, result, True))
@@ -219,8 +246,11 @@ class _Functions(TorchFunctionMode):
         return result
 
 
-class _Recorder(TorchDispatchMode):
+class Recorder(TorchDispatchMode):
     """Writes every operation down while it is active."""
+
+    escapes: frozenset[str] = ESCAPES
+    unrepeatable: Mapping[torch.Tag, str] = UNREPEATABLE
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -272,7 +302,7 @@ class _Recorder(TorchDispatchMode):
         kwargs = kwargs or {}
         if self.is_inside:
             return func(*args, **kwargs)
-        for tag, reason in UNREPEATABLE.items():
+        for tag, reason in self.unrepeatable.items():
             if tag in func.tags and not _is_repeatable(func, args, kwargs):
                 self.refuse(f"{func} {reason}")
         for x in _written(func._schema, args, kwargs):
@@ -281,9 +311,13 @@ class _Recorder(TorchDispatchMode):
         given = self._given(args, kwargs)
         out = func(*args, **kwargs)
         if isinstance(out, int | float):
-            self.refuse(f"{func} gives a value to Python")
+            self.leave(str(func), out)
         self._add(str(func), func, given, out)
         return out
+
+    def leave(self, name: str, value: int | float) -> None:
+        """A value became a number of Python: here, a reason to refuse."""
+        self.refuse(f"{name} gives a value to Python")
 
     def operation(self, name: str, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Call a named operation, which is one node."""

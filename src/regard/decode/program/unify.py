@@ -54,21 +54,28 @@ def recorded(model: Any, probes: Sequence[tuple[Tensor, Decoding]]) -> Program:
     return program
 
 
-def unify(recordings: Sequence[Recording]) -> Program:
+def unify(recordings: Sequence[Recording], *, inner: bool = False) -> Program:
     """The program that all recordings are runs of.
+
+    Args:
+        inner: numbers may also be sizes of values that are made on the way, as of a pooling that
+            rounds; such a number is a symbol of its own.
 
     Raises:
         NotRecorded: they are no runs of one program, or a number follows from no size.
     """
-    return _Unifier(recordings).program()
+    return _Unifier(recordings, inner).program()
 
 
 class _Unifier:
-    def __init__(self, recordings: Sequence[Recording]) -> None:
-        self.recordings = recordings
+    def __init__(self, recordings: Sequence[Recording], inner: bool) -> None:
+        self.recordings, self.inner = recordings, inner
         self.symbols: list[tuple[int, ...]] = []
         self._numbers: dict[tuple[int, ...], int | Extent] = {}
-        for values in zip(*map(_sizes, recordings), strict=True):
+        every = [_sizes(one) for one in recordings]
+        if len({len(sizes) for sizes in every}) > 1:
+            raise NotRecorded("values become numbers more often at other sizes")
+        for values in zip(*every, strict=True):
             if len(set(values)) > 1 and values not in self.symbols:
                 self.symbols.append(values)
 
@@ -158,9 +165,21 @@ class _Unifier:
                 c = values[0] - a * products[0]
                 if a and all(c + a * p == v for p, v in zip(products, values, strict=True)):
                     fitting.append((count, abs(c) + (a != 1), Extent(c, a, symbols)))
+        if not fitting and self.inner and self._is_made(values):
+            self.symbols.append(values)
+            return Extent(0, 1, (len(self.symbols) - 1,))
         if not fitting:
             raise NotRecorded(f"{where} has a number that follows from no size: {values}")
         return min(fitting, key=lambda one: one[:2])[2]
+
+    def _is_made(self, values: tuple[int, ...]) -> bool:
+        """Whether some value has these sizes at one of its axes."""
+        shapes = [r.shapes for r in self.recordings]
+        return any(
+            values in set(zip(*(own[number] for own in shapes), strict=True))
+            for number in shapes[0]
+            if len({len(own[number]) for own in shapes}) == 1
+        )
 
     def _check_nodes(self) -> None:
         for row in itertools.zip_longest(*(r.nodes for r in self.recordings)):
@@ -224,9 +243,10 @@ class _Unifier:
 
 
 def _sizes(recording: Recording) -> list[int]:
-    """All sizes that the inputs of a step have, and its number."""
+    """All sizes that the inputs of a step have, its number, and numbers that were values."""
     sizes = [n for number in refs(recording.inputs) for n in recording.shapes[number]]
-    return [*sizes, recording.inputs["step"]]
+    counts = recording.inputs.get("counts", {})
+    return [*sizes, recording.inputs["step"], *counts.values(), *recording.left]
 
 
 def _equal(x: Any, y: Any) -> bool:

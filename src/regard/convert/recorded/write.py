@@ -1,0 +1,191 @@
+"""The files of a recorded model in ONNX: graphs, vocabularies, and a page with code that runs."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from regard.convert._readme import PAGES, fill, longest
+from regard.convert.recorded.examples import SIZES, sources, text
+from regard.convert.recorded.generators import Graphs, generator_graphs, joined_frames
+from regard.convert.recorded.readers import reader_graph
+from regard.data.text.tokenizer import KINDS
+from regard.errors import RegardError, RequestError
+from regard.fields import TextField
+from regard.fields.clip import ClipField
+from regard.fields.copied import CopiedField
+from regard.fields.image import ImageField
+from regard.fields.sound import SoundField
+from regard.protocols import BOS, EOS, UNK, Inputs
+from regard.tasks.objectives import OBJECTIVES
+
+if TYPE_CHECKING:
+    from regard.folder.loaded import Loaded
+
+__all__ = ["write_generator", "write_labels"]
+
+OFF = 1e-3
+"""How far a graph may be off the model, of the largest score."""
+
+
+def write_generator(loaded: "Loaded", out: Path) -> None:
+    """Write `encoder.onnx` and `step.onnx` of any generator.
+
+    Raises:
+        RequestError: the model does what a graph cannot say.
+    """
+    *examples, unseen = sources(loaded)
+    graphs = generator_graphs(loaded.model, examples, positions=longest(loaded))
+    for name, graph in (("encoder", graphs.encoder), ("step", graphs.step)):
+        (out / f"{name}.onnx").write_bytes(graph.SerializeToString())
+    _check(loaded.model, out / "encoder.onnx", unseen)
+    join = joined_frames(loaded.model)
+    side, field = next(iter(loaded.fields.items()))
+    sides = loaded.tokenizers
+    target = sides["target"]
+    target.without_segmenter().save(out / "tokenizer.target.json")
+    reading, what = "array", WHAT.get(type(field), "")
+    if isinstance(field, TextField) and sides[side].kind not in OURS:
+        sides[side].without_segmenter().save(out / "tokenizer.source.json")
+        reading = "copied" if isinstance(field, CopiedField) and field.copies else "text"
+    fill(
+        out,
+        f"onnx-{reading}",
+        loop=LOOP.read_text("utf-8").rstrip(),
+        limits=_limits(graphs, join),
+        joint=KINDS[target.kind].joint,
+        vocabulary=len(target),
+        folder=loaded.folder.name,
+        shape=" x ".join(map(str, ("1", *_shape(unseen)))),
+        dtype=str(unseen.values.dtype).removeprefix("torch."),
+        what=what,
+        filled=FILLED.format(joined_frames(loaded.model))
+        if joined_frames(loaded.model) > 1
+        else "",
+        values="" if isinstance(field, TextField) else ".values",
+        bos=BOS,
+        eos=EOS,
+        unk=UNK,
+    )
+
+
+OURS = frozenset({"shapes"})
+"""Kinds of tokenizers that `tokenizers` does not read."""
+WHAT: dict[type, str] = {
+    TextField: "the ids of its words, the unknown ones by their shapes, with 2 at the end",
+    SoundField: "the features of its frames, with the mean and deviation of the training data",
+    ImageField: "the numbers of its pixels, with the mean and deviation of the training data",
+    ClipField: "the numbers of the pixels of its pictures, as in the training data",
+}
+"""What a source is that is no text which `tokenizers` cuts."""
+FILLED = """    source = np.pad(source, ((0, 0), (0, -source.shape[1] % {}), (0, 0)))
+"""
+LOOP = PAGES / "onnx-loop.txt"
+"""The search that every page has."""
+
+
+def _shape(source: Inputs) -> list[Any]:
+    sizes = list(source.values.shape[1:])
+    return sizes if source.lengths is None else ["T", *sizes[1:]]
+
+
+def _limits(graphs: Graphs, join: int) -> str:
+    """What sizes the graphs are for, in sentences."""
+    low, high = graphs.source
+    said = []
+    if high is not None:
+        said.append(
+            f"Sources have {low} to {high} places."
+            if low > 1
+            else f"Sources have at most {high} places."
+        )
+    elif low > 1:
+        said.append(f"Sources have at least {low} places.")
+    if join > 1:
+        said.append(f"The number of frames is a multiple of {join}: fill up with zeros.")
+    if graphs.steps is not None:
+        said.append(f"Outputs have at most {graphs.steps + 1} tokens.")
+    said += graphs.conditions
+    return " ".join(said)
+
+
+def _check(model: Any, path: Path, source: Inputs) -> None:
+    """Compare the first scores with the model's, where onnxruntime is installed.
+
+    Raises:
+        RegardError: they differ.
+    """
+    if find_spec("onnxruntime") is None:
+        return
+    with torch.inference_mode():
+        begun = model.start(model.encode(source))
+        expected = model.step(torch.full((1, 1), BOS), begun)[0]
+    given = {"source": source.values.numpy()}
+    given |= {name: x.numpy() for name, x in source.extras.items()}
+    _compare(path, given, expected.numpy())
+
+
+def _compare(path: Path, given: dict[str, Any], expected: Any) -> None:
+    import onnxruntime
+
+    found = onnxruntime.InferenceSession(str(path)).run(["logits"], given)[0]
+    real = np.isfinite(expected)
+    off = np.abs(found[real] - expected[real]).max(initial=0.0)
+    if not np.array_equal(real, np.isfinite(found)) or off > OFF * max(
+        1.0, np.abs(expected[real]).max()
+    ):
+        raise RegardError(
+            f"onnx: {path.name} differs from the model by {off:.2g}; please report this"
+        )
+
+
+def write_labels(loaded: "Loaded", out: Path) -> None:
+    """Write `model.onnx` of a classifier of texts or of pairs of texts.
+
+    Raises:
+        RequestError: it reads more than the words of its texts, or does what a graph cannot say.
+    """
+    task: Any = loaded.task
+    told = {
+        "task.sentences": task.sentences,
+        "task.characters": task.characters,
+        "task.features": task.features,
+        "task.window": task.window,
+    }
+    for name, value in told.items():
+        if value:
+            raise RequestError(f"onnx: models with {name} have no form there yet")
+    objective = next(k for k, kind in OBJECTIVES.items() if type(task.objective) is kind)
+    if objective not in ("one", "several"):
+        raise RequestError(f"onnx: models that learn {objective!r} have no form there yet")
+    names = list(task.texts)
+    fields = [loaded.fields[name] for name in names]
+    if not all(isinstance(one, TextField) for one in fields):
+        raise RequestError("onnx: expected a classifier of texts")
+    every = [
+        [text(field, size + shift * place, end=field.end) for place, field in enumerate(fields)]  # type: ignore[arg-type, attr-defined]
+        for size, shift in zip((*SIZES, 13), (-1, 2, -8, 5), strict=True)
+    ]
+    *examples, unseen = every
+    graph = reader_graph(loaded.model, examples, names)
+    (out / "model.onnx").write_bytes(graph.SerializeToString())
+    if find_spec("onnxruntime") is not None:
+        with torch.inference_mode():
+            expected = loaded.model(*unseen).logits.numpy()
+        given = {name: one.values.numpy() for name, one in zip(names, unseen, strict=True)}
+        _compare(out / "model.onnx", given, expected)
+    loaded.tokenizers[names[0]].without_segmenter().save(out / "tokenizer.json")
+    labels = getattr(loaded.fields[task.target], "names", [])
+    known = {
+        "texts": names,
+        "labels": list(labels),
+        "objective": objective,
+        "temperature": task.temperature,
+        "threshold": task.objective.threshold,
+        "end": [EOS] if fields[0].end else [],  # type: ignore[attr-defined]
+    }
+    (out / "labels.json").write_text(json.dumps(known, ensure_ascii=False) + "\n", "utf-8")
+    fill(out, "onnx-labels", texts=", ".join(f"`{name}`" for name in names))
