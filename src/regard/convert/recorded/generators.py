@@ -15,6 +15,7 @@ import torch
 from regard.attention import kernels
 from regard.convert.recorded.graph import ProgramGraph
 from regard.convert.recorded.operations import OPERATIONS
+from regard.convert.recorded.products import PRODUCTS
 from regard.convert.recorded.recurrences import RECURRENCES
 from regard.convert.recorded.views import VIEWS
 from regard.decode.program.folding import folded
@@ -28,16 +29,16 @@ from regard.errors import RequestError
 from regard.layers.positional_encoding import Sinusoid
 from regard.protocols import BOS, Decoding, Inputs
 
-__all__ = ["FORMS", "Graphs", "generator_graphs"]
+__all__ = ["FORMS", "GeneratorGraphs", "generator_graphs"]
 
-FORMS = {**VIEWS, **OPERATIONS, **RECURRENCES}
+FORMS = {**VIEWS, **OPERATIONS, **PRODUCTS, **RECURRENCES}
 """The form of every operation that is known."""
 BEAMS, STEPS = (3, 2, 4), (2, 3, 5)
 """Hypotheses and the number of the step of each example: none follows from another."""
 
 
 @dataclass(frozen=True)
-class Graphs:
+class GeneratorGraphs:
     """Two ONNX models, and what they are for.
 
     Args:
@@ -57,7 +58,9 @@ class Graphs:
     conditions: list[str]
 
 
-def generator_graphs(model: Any, sources: Sequence[Inputs], *, positions: int = 1024) -> Graphs:
+def generator_graphs(
+    model: Any, sources: Sequence[Inputs], *, positions: int = 1024
+) -> GeneratorGraphs:
     """The graphs of a model that writes.
 
     Args:
@@ -80,7 +83,7 @@ def generator_graphs(model: Any, sources: Sequence[Inputs], *, positions: int = 
     _keep(first, names)
     known = {number: name for name, number in names.items()}
     (tokens,) = refs(step.inputs["tokens"])
-    return Graphs(
+    return GeneratorGraphs(
         _encoder(model, first),
         _step(model, step, known, tokens),
         [name for name in names if name.startswith("state")],
@@ -138,7 +141,7 @@ def _steps(model: Any, sources: Sequence[Inputs]) -> list[dict[str, Any]]:
 
 
 def _later(model: Any, source: Inputs, beam: int, steps: int) -> dict[str, Any]:
-    """The arguments of one step, after so many."""
+    """The arguments of one step, after `steps` others."""
     decoding = model.start(model.encode(source))
     tokens = torch.full((1, 1), BOS)
     for step in range(steps):

@@ -14,9 +14,14 @@ from regard.convert._graph import OnnxGraph
 from regard.decode.program.recorder import Node
 from regard.decode.program.replay import Program
 from regard.decode.program.tree import Extent, Ref, refs
-from regard.errors import RequestError
+from regard.errors import RegardError, RequestError
 
-__all__ = ["ONNX_TYPES", "Form", "ProgramGraph"]
+__all__ = ["ONNX_TYPES", "Form", "NoForm", "ProgramGraph"]
+
+
+class NoForm(RegardError):
+    """An operation is called in a way that the graph has no form for; names it with a noun."""
+
 
 ONNX_TYPES: Mapping[torch.dtype, int] = {
     torch.float32: 1,
@@ -185,7 +190,7 @@ class ProgramGraph(OnnxGraph):
             found = ""
             for symbol in n.symbols:
                 if symbol not in self._symbols:
-                    raise NotImplementedError("a size that follows from no input")
+                    raise NoForm("a size that follows from no input")
                 one = self._symbols[symbol]
                 found = self.put("Mul", found, one) if found else one
             if n.a != 1:
@@ -261,7 +266,7 @@ class ProgramGraph(OnnxGraph):
             raise RequestError(f"onnx: the operation {node.name} has no form there yet")
         try:
             found = form(self, node)
-        except NotImplementedError as error:
+        except NoForm as error:
             raise RequestError(f"onnx: {node.name} with {error} has no form there yet") from error
         made = [found] if isinstance(found, str) else list(found or ())
         for number, one in zip(refs(node.out), made, strict=True):

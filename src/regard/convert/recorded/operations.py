@@ -1,7 +1,7 @@
-"""Arithmetic, products, norms, reductions and convolutions of PyTorch in ONNX.
+"""Arithmetic, comparisons and reductions of PyTorch in ONNX.
 
 A form is called with the graph and the node, and gives the name of the result. What a form does not
-cover raises `NotImplementedError` with the argument, which becomes one sentence of the export.
+cover raises `NoForm` with the argument, which becomes one sentence of the export.
 """
 
 import math
@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from regard.convert.recorded.arguments import arguments
-from regard.convert.recorded.graph import Form, ProgramGraph
+from regard.convert.recorded.graph import Form, NoForm, ProgramGraph
 from regard.decode.program.recorder import Node
-from regard.decode.program.tree import Extent, Ref
+from regard.decode.program.tree import Ref
 
 __all__ = ["OPERATIONS"]
 
@@ -52,7 +52,7 @@ def _logical(kind: str) -> Form:
 
     def form(g: ProgramGraph, node: Node) -> str:
         if _result(g, node) != torch.bool:
-            raise NotImplementedError("whole numbers")
+            raise NoForm("whole numbers")
         return g.put(kind, *(g.of(x, torch.bool) for x in node.args[:2]))
 
     return form
@@ -84,7 +84,7 @@ def _divided(g: ProgramGraph, node: Node) -> str:
         return found
     if dtype.is_floating_point:
         if mode == "trunc":
-            raise NotImplementedError("rounding towards zero")
+            raise NoForm("rounding towards zero")
         return g.put("Floor", found)
     if mode == "trunc":
         return found
@@ -140,7 +140,7 @@ def _gelu(g: ProgramGraph, node: Node) -> str:
 def _elu(g: ProgramGraph, node: Node) -> str:
     a = arguments(node)
     if a["scale"] != 1 or a["input_scale"] != 1:
-        raise NotImplementedError("scales")
+        raise NoForm("scales")
     return g.put("Elu", g.of(a["self"]), alpha=float(a["alpha"]))
 
 
@@ -194,107 +194,6 @@ def _masked_fill(g: ProgramGraph, node: Node) -> str:
     return g.put("Where", g.of(a["mask"]), g.of(a["value"], dtype), g.of(a["self"], dtype))
 
 
-# -- products
-
-
-def _linear(g: ProgramGraph, node: Node) -> str:
-    a = arguments(node)
-    found = g.put("MatMul", g.of(a["input"]), _turned(g, a["weight"]))
-    return found if a["bias"] is None else g.put("Add", found, g.of(a["bias"]))
-
-
-def _turned(g: ProgramGraph, weight: Ref) -> str:
-    """A matrix with its two axes exchanged; a weight is stored as it is, and turned once."""
-    key = ("turned", weight.index)
-    if key not in g.kept:
-        g.kept[key] = g.put("Transpose", g.of(weight), perm=[1, 0])
-    return g.kept[key]
-
-
-def _matmul(g: ProgramGraph, node: Node) -> str:
-    return g.put("MatMul", g.of(node.args[0]), g.of(node.args[1]))
-
-
-def _addmm(g: ProgramGraph, node: Node) -> str:
-    a = arguments(node)
-    if a["beta"] != 1 or a["alpha"] != 1:
-        raise NotImplementedError("factors")
-    return g.put("Add", g.of(a["self"]), g.put("MatMul", g.of(node.args[1]), g.of(node.args[2])))
-
-
-def _convolved(g: ProgramGraph, node: Node) -> str:
-    a = arguments(node)
-    x, weight = a["input"], a["weight"]
-    spread = g.rank(weight) - 2
-    strides, dilations = (_each(a[name], spread) for name in ("stride", "dilation"))
-    if isinstance(a["padding"], str):
-        raise NotImplementedError(f"padding {a['padding']!r}")
-    pads = _each(a["padding"], spread)
-    inputs = [g.of(x), g.of(weight)] + ([] if a["bias"] is None else [g.of(a["bias"])])
-    if g.rank(x) != spread + 2:
-        raise NotImplementedError("an input without a batch")
-    return g.put(
-        "Conv",
-        *inputs,
-        strides=strides,
-        pads=[*pads, *pads],
-        dilations=dilations,
-        group=a["groups"],
-        kernel_shape=list(g.shape(weight)[2:]),
-    )
-
-
-def _each(given: Any, count: int) -> list[int]:
-    return list(given) * count if len(given) == 1 else list(given)
-
-
-def _pooled(kind: str) -> Form:
-    def form(g: ProgramGraph, node: Node) -> str:
-        a = arguments(node)
-        size = list(a["kernel_size"])
-        spread = g.rank(a["self"]) - 2
-        size = _each(size, spread)
-        pads = _each(a["padding"], spread)
-        if kind == "AveragePool" and any(pads) and a.get("count_include_pad") is False:
-            raise NotImplementedError("padding that is not counted")
-        more: dict[str, Any] = {"count_include_pad": 1} if kind == "AveragePool" else {}
-        return g.put(
-            kind,
-            g.of(a["self"]),
-            kernel_shape=size,
-            strides=_each(a["stride"] or size, spread),
-            pads=[*pads, *pads],
-            ceil_mode=int(bool(a["ceil_mode"])),
-            **more,
-        )
-
-    return form
-
-
-def _adaptive(g: ProgramGraph, node: Node) -> str:
-    """Means over equal parts of the last two axes, whose sizes are known."""
-    a = arguments(node)
-    sizes = g.shape(a["self"])[-2:]
-    steps = []
-    for size, out in zip(sizes, a["output_size"], strict=True):
-        if isinstance(size, Extent) or isinstance(out, Extent) or size % out:
-            raise NotImplementedError("parts of different sizes")
-        steps.append(size // out)
-    return g.put("AveragePool", g.of(a["self"]), kernel_shape=steps, strides=steps)
-
-
-def _layer_norm(g: ProgramGraph, node: Node) -> str:
-    a = arguments(node)
-    axes = len(a["normalized_shape"])
-    weight = a["weight"]
-    if weight is None:
-        scale = g.tensor(torch.ones([int(n) for n in a["normalized_shape"]]))
-    else:
-        scale = g.of(weight)
-    more = [] if a["bias"] is None else [g.of(a["bias"])]
-    return g.put("LayerNormalization", g.of(a["input"]), scale, *more, axis=-axes, epsilon=a["eps"])
-
-
 # -- reductions
 
 
@@ -312,7 +211,7 @@ def _reduced(kind: str) -> Form:
     def form(g: ProgramGraph, node: Node) -> str:
         a, dtype = arguments(node), _result(g, node)
         if dtype == torch.bool:
-            raise NotImplementedError("truth values")
+            raise NoForm("truth values")
         axes = a.get("dim")
         axes = list(range(g.rank(a["self"]))) if axes in (None, []) else axes
         axes = [g.axis(a["self"], i) for i in ([axes] if isinstance(axes, int) else axes)]
@@ -345,7 +244,7 @@ def _ends(g: ProgramGraph, node: Node) -> tuple[str, str]:
     """`aminmax` of all."""
     a = arguments(node)
     if a["dim"] is not None:
-        raise NotImplementedError("one axis")
+        raise NoForm("one axis")
     axes, x = list(range(g.rank(a["self"]))), g.of(a["self"])
     return tuple(g.put(kind, x, axes=axes, keepdims=0) for kind in ("ReduceMin", "ReduceMax"))  # type: ignore[return-value]
 
@@ -368,7 +267,7 @@ def _truths(kind: str) -> Form:
 def _argmax(g: ProgramGraph, node: Node) -> str:
     a = arguments(node)
     if a["dim"] is None:
-        raise NotImplementedError("all axes")
+        raise NoForm("all axes")
     axis = g.axis(a["self"], a["dim"])
     return g.put("ArgMax", g.of(a["self"]), axis=axis, keepdims=int(a["keepdim"]))
 
@@ -390,7 +289,7 @@ def _norm(g: ProgramGraph, node: Node) -> str:
     a = arguments(node)
     order = a.get("ord", a.get("p", 2))
     if order not in (2, 2.0, None):
-        raise NotImplementedError(f"order {order}")
+        raise NoForm(f"order {order}")
     axes = a["dim"] if a["dim"] is not None else range(g.rank(a["self"]))
     axes = [g.axis(a["self"], i) for i in axes]
     return g.put("ReduceL2", g.of(a["self"]), axes=axes, keepdims=int(bool(a["keepdim"])))
@@ -449,20 +348,6 @@ OPERATIONS: Mapping[str, Form] = {
     "clamp_max": _clamp,
     "where": _where,
     "masked_fill": _masked_fill,
-    "linear": _linear,
-    "matmul": _matmul,
-    "mm": _matmul,
-    "bmm": _matmul,
-    "addmm": _addmm,
-    "conv1d": _convolved,
-    "conv2d": _convolved,
-    "conv3d": _convolved,
-    "max_pool1d": _pooled("MaxPool"),
-    "max_pool2d": _pooled("MaxPool"),
-    "avg_pool1d": _pooled("AveragePool"),
-    "avg_pool2d": _pooled("AveragePool"),
-    "adaptive_avg_pool2d": _adaptive,
-    "layer_norm": _layer_norm,
     "softmax": _softmax("Softmax"),
     "log_softmax": _softmax("LogSoftmax"),
     "sum": _reduced("ReduceSum"),

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from regard.convert.recorded.arguments import arguments
-from regard.convert.recorded.graph import Form, ProgramGraph
+from regard.convert.recorded.graph import Form, NoForm, ProgramGraph
 from regard.decode.program.recorder import Node
 from regard.decode.program.tree import Ref, leaves, refs
 
@@ -25,7 +25,7 @@ def _stacks(kind: str, order: Sequence[int]) -> Form:
     def form(g: ProgramGraph, node: Node) -> list[str]:
         a = arguments(node)
         if "batch_sizes" in a:
-            raise NotImplementedError("packed sequences")
+            raise NoForm("packed sequences")
         states = list(a["hx"]) if kind == "LSTM" else [a["hx"]]
         sides = 2 if a["bidirectional"] else 1
         each = 4 if a["has_biases"] else 2
@@ -157,7 +157,7 @@ def _lstm_scan(
 def _weight(g: ProgramGraph, x: Ref) -> Tensor:
     held = g.held(x)
     if held is None:
-        raise NotImplementedError("weights that are computed from the input")
+        raise NoForm("weights that are computed from the input")
     return held
 
 
@@ -177,7 +177,7 @@ def _recurrence(g: ProgramGraph, node: Node) -> str:
     inside = node.args[3] if len(node.args) > 3 else how.get("inside")
     before, keep = how.get("before", True), how.get("keep", True)
     if how.get("sizes") is not None:
-        raise NotImplementedError("sequences of different lengths")
+        raise NoForm("sequences of different lengths")
     hidden = int(g.shape(weight)[1])  # type: ignore[arg-type]
     begun = g.of(state) if isinstance(state, Ref) else _zeros(g, [g.shape(inputs)[1], hidden])
     turned = g.put("Transpose", g.of(weight), perm=[1, 0])
@@ -283,7 +283,7 @@ def _experts(g: ProgramGraph, node: Node) -> list[str]:
     layer, x = node.args[0], node.args[1]
     gates = layer.gates
     if gates.training or layer.squash not in (True, False):
-        raise NotImplementedError("training")
+        raise NoForm("training")
     rows = g.reshaped(g.of(x), [-1, g.shape(x)[-1]])
     raw = g.put("MatMul", rows, g.tensor(gates.gate))
     kept, places = g.put_many("TopK", [raw, g.constant([gates.k])], 2, axis=1)

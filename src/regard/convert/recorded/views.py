@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from regard.convert.recorded.arguments import arguments
-from regard.convert.recorded.graph import Form, ProgramGraph
+from regard.convert.recorded.graph import Form, NoForm, ProgramGraph
 from regard.decode.program.recorder import Node
 from regard.decode.program.tree import Extent, Ref
 
@@ -80,7 +80,7 @@ def _narrowed(g: ProgramGraph, node: Node) -> str:
     a = arguments(node)
     axis = g.axis(a["self"], a["dim"])
     if isinstance(a["start"], Extent) or isinstance(a["length"], Extent):
-        raise NotImplementedError("a place that follows from sizes")
+        raise NoForm("a place that follows from sizes")
     return _part(g, g.of(a["self"]), axis, a["start"], a["start"] + a["length"])
 
 
@@ -123,9 +123,9 @@ def _padded(g: ProgramGraph, node: Node) -> str:
     a = arguments(node)
     x, pads = a["self"], list(a["pad"])
     if node.short == "pad" and a["mode"] != "constant":
-        raise NotImplementedError(f"mode {a['mode']!r}")
+        raise NoForm(f"mode {a['mode']!r}")
     if any(isinstance(n, int) and n < 0 for n in pads):
-        raise NotImplementedError("less than nothing")
+        raise NoForm("less than nothing")
     rank = g.rank(x)
     before: list[Any] = [0] * rank
     behind: list[Any] = [0] * rank
@@ -165,11 +165,11 @@ def _indexed(g: ProgramGraph, node: Node) -> str:
     x, indices = a["self"], list(a["indices"])
     places = [k for k, one in enumerate(indices) if one is not None]
     if any(g.dtype(indices[k]) == torch.bool for k in places):
-        raise NotImplementedError("a mask as index")
+        raise NoForm("a mask as index")
     if len(places) == 1:
         return g.put("Gather", g.of(x), g.of(indices[places[0]], torch.int64), axis=places[0])
     if places != list(range(places[0], places[0] + len(places))):
-        raise NotImplementedError("indices of axes that lie apart")
+        raise NoForm("indices of axes that lie apart")
     lead = list(range(places[0], places[0] + len(places)))
     rest = [k for k in range(g.rank(x)) if k not in lead]
     moved = g.put("Transpose", g.of(x), perm=[*lead, *rest])
@@ -198,7 +198,7 @@ def _scattered(reduction: str) -> Form:
         a = arguments(node)
         axis = g.axis(a["self"], a["dim"])
         if "src" not in a:
-            raise NotImplementedError("one value")
+            raise NoForm("one value")
         inputs = g.of(a["self"]), g.of(a["index"]), g.of(a["src"])
         return g.put("ScatterElements", *inputs, axis=axis, reduction=reduction)
 
@@ -206,11 +206,11 @@ def _scattered(reduction: str) -> Form:
 
 
 def _repeated(g: ProgramGraph, node: Node) -> str:
-    """`repeat_interleave` by one number: every item so many times, one behind the other."""
+    """`repeat_interleave` by one number: every item `repeats` times, one behind the other."""
     a = arguments(node)
     x, count = a["self"], a["repeats"]
     if isinstance(count, Ref) or (a["dim"] is None and g.rank(x) > 1):
-        raise NotImplementedError("a count for each item")
+        raise NoForm("a count for each item")
     axis = g.axis(x, a["dim"] or 0)
     shape = list(g.shape(x))
     wide = g.put("Unsqueeze", g.of(x), g.constant([axis + 1]))
@@ -219,7 +219,7 @@ def _repeated(g: ProgramGraph, node: Node) -> str:
 
 
 def _tiled(g: ProgramGraph, node: Node) -> str:
-    """`repeat`: all of a value so many times along each axis."""
+    """`repeat`: all of a value a given number of times along each axis."""
     a = arguments(node)
     counts = list(a["repeats"])
     x = g.of(a["self"])
@@ -232,7 +232,7 @@ def _copied(g: ProgramGraph, node: Node) -> str:
     """`index_copy`: rows put into other places."""
     a = arguments(node)
     if a["dim"] != 0:
-        raise NotImplementedError("another axis than the first")
+        raise NoForm("another axis than the first")
     places = g.put("Unsqueeze", g.of(a["index"]), g.constant([1]))
     return g.put("ScatterND", g.of(a["self"]), places, g.of(a["source"]))
 
@@ -258,7 +258,7 @@ def _filled(value: Any) -> Form:
         own = arguments(node).get("fill_value") if value is None else value
         out = node.out
         if isinstance(own, Ref):
-            raise NotImplementedError("a value of a tensor")
+            raise NoForm("a value of a tensor")
         return g.put("Expand", g.of(own, g.dtype(out)), g.sizes(g.shape(out)))
 
     return form

@@ -10,7 +10,7 @@ import torch
 
 from regard.convert._readme import PAGES, fill, longest
 from regard.convert.recorded.examples import SIZES, sources, text
-from regard.convert.recorded.generators import Graphs, generator_graphs, joined_frames
+from regard.convert.recorded.generators import GeneratorGraphs, generator_graphs, joined_frames
 from regard.convert.recorded.readers import reader_graph
 from regard.data.text.tokenizer import KINDS
 from regard.errors import RegardError, RequestError
@@ -92,7 +92,7 @@ def _shape(source: Inputs) -> list[Any]:
     return sizes if source.lengths is None else ["T", *sizes[1:]]
 
 
-def _limits(graphs: Graphs, join: int) -> str:
+def _limits(graphs: GeneratorGraphs, join: int) -> str:
     """What sizes the graphs are for, in sentences."""
     low, high = graphs.source
     said = []
