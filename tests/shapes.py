@@ -2,7 +2,8 @@
 
 jaxtyping's import hook wraps every function of a package, and every call then looks at each
 argument twice, which triples the time of tests. All other types are known to mypy. Of calls that
-have the same form, the first in each test is checked: a training makes hundreds of them.
+have the same form, the first in each test is checked: a training makes hundreds of them. Arguments
+and result are checked together, once, after the call; jaxtyping's own check then says what is wrong.
 """
 
 import inspect
@@ -17,6 +18,7 @@ from types import NoneType
 from typing import Any, get_args
 
 import jaxtyping
+from jaxtyping._storage import pop_shape_memo, push_shape_memo
 
 __all__ = ["forget", "only_shapes"]
 
@@ -25,8 +27,6 @@ NAMED = re.compile(r"\b(Float|Int|Integer|Bool|Shaped|Num|UInt8)\[")
 PLAIN = (bool, int, float, complex, str, bytes, NoneType)
 CHECKED: set[Hashable] = set()
 """The calls of this test that were right, each as its function and the form of its arguments."""
-FORMS: dict[type, Callable[[Any], Hashable]] = {}
-"""By the type of an argument what its form is."""
 NUMBERS: dict[int, tuple[weakref.ref[Any], int]] = {}
 """By the id of an object that is no plain value: the object, and its number."""
 COUNT = count()
@@ -41,8 +41,9 @@ def only_shapes() -> None:
             return partial(chosen, **options)
         if not _shaped(function):
             return function
-        checked = whole(function, **options)
-        return _once(checked, function) if inspect.isfunction(function) else checked
+        if not inspect.isfunction(function) or not options.get("typechecker"):
+            return whole(function, **options)
+        return _once(_checked(whole, function, options["typechecker"]), function)
 
     chosen.whole = whole  # type: ignore[attr-defined]
     jaxtyping.jaxtyped = chosen
@@ -52,6 +53,51 @@ def forget() -> None:
     """Check all calls again: a test begins."""
     CHECKED.clear()
     NUMBERS.clear()
+
+
+def _checked(
+    whole: Callable[..., Any], function: Callable[..., Any], typechecker: Callable[..., Any]
+) -> Callable[..., Any]:
+    """The function, whose arguments and result are checked; the check is made at the first call."""
+    made: list[tuple[Callable[..., Any], str]] = []
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        if not made:
+            made.append(_check(whole, function, typechecker))
+        check, result = made[0]
+        found = function(*args, **kwargs)
+        push_shape_memo({})
+        try:
+            check(*args, **kwargs, **{result: found})
+        except Exception as error:
+            wrong = error
+        else:
+            return found
+        finally:
+            pop_shape_memo()
+        whole(function, typechecker=typechecker)(*args, **kwargs)
+        raise wrong
+
+    return checked
+
+
+def _check(
+    whole: Callable[..., Any], function: Callable[..., Any], typechecker: Callable[..., Any]
+) -> tuple[Callable[..., Any], str]:
+    """jaxtyping's check of a function's arguments and result, and its name for the result."""
+    parts: list[Callable[..., Any]] = []
+
+    def kept(part: Callable[..., Any]) -> Callable[..., Any]:
+        parts.append(part)
+        return part
+
+    whole(function, typechecker=kept)
+    own = inspect.signature(function).parameters
+    for part in parts:
+        more = [name for name in inspect.signature(part).parameters if name not in own]
+        if more:
+            return typechecker(part), more[0]
+    raise RuntimeError("jaxtyping makes no check of a result any more; see its jaxtyped()")
 
 
 def _once(checked: Callable[..., Any], bare: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,10 +123,17 @@ def _once(checked: Callable[..., Any], bare: Callable[..., Any]) -> Callable[...
 
 def _form(value: Any) -> Hashable:
     """What a check can tell from another value: shape and dtype, a number, which object."""
-    kind = type(value)
-    if kind not in FORMS:
-        FORMS[kind] = _form_of(kind)
-    return FORMS[kind](value)
+    return FORMS[type(value)](value)
+
+
+class _Forms(dict[type, Callable[[Any], Hashable]]):
+    def __missing__(self, kind: type) -> Callable[[Any], Hashable]:
+        self[kind] = form = _form_of(kind)
+        return form
+
+
+FORMS = _Forms()
+"""By the type of an argument what its form is."""
 
 
 def _form_of(kind: type) -> Callable[[Any], Hashable]:

@@ -8,9 +8,8 @@ from regard import catalog
 from regard.protocols import EOS, PAD, FrameClassifier, Generator, Inputs
 from tests.contract.battery import SIZE, check_constructor, pairs
 from tests.contract.whole import (
-    COPIES,
     check_bf16,
-    check_copy,
+    check_copies,
     check_eval,
     check_watching,
     learn_by_heart,
@@ -168,9 +167,8 @@ def test_watching_changes_nothing(kind, settings):
 
 
 @some
-@pytest.mark.parametrize("how", COPIES)
-def test_copies_are_whole_and_their_own(kind, settings, how, tmp_path):
-    check_copy(build(kind, settings), lambda: build(kind, settings, seed=2), how, logits, tmp_path)
+def test_copies_are_whole_and_their_own(kind, settings, tmp_path):
+    check_copies(build(kind, settings), lambda: build(kind, settings, seed=2), logits, tmp_path)
 
 
 @every

@@ -13,9 +13,8 @@ from regard.protocols import PAD, Inputs, PairClassifier
 from tests.contract.battery import SIZE, attentions, check_constructor
 from tests.contract.test_watch import by_key, check_sums, select_of
 from tests.contract.whole import (
-    COPIES,
     check_bf16,
-    check_copy,
+    check_copies,
     check_eval,
     check_gradients,
     check_output,
@@ -261,14 +260,13 @@ def test_eval_mode_is_deterministic_and_forward_keeps_nothing(classifier, settin
 
 
 @every
-@pytest.mark.parametrize("how", COPIES)
-def test_copies_are_whole_and_their_own(classifier, settings, how, tmp_path):
+def test_copies_are_whole_and_their_own(classifier, settings, tmp_path):
     model, batch = build(classifier, settings), labeled()
 
     def other():
         return build(classifier, settings, seed=2)
 
-    check_copy(model, other, how, lambda m: m(*batch.pair).logits, tmp_path)
+    check_copies(model, other, lambda m: m(*batch.pair).logits, tmp_path)
 
 
 @every

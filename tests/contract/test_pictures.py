@@ -10,9 +10,8 @@ from regard.protocols import Classifier, Inputs
 from regard.tasks.labels.images import Images
 from tests.contract.battery import check_constructor
 from tests.contract.whole import (
-    COPIES,
     check_bf16,
-    check_copy,
+    check_copies,
     check_output,
     learn_by_heart,
 )
@@ -136,13 +135,11 @@ def test_eval_mode_is_deterministic_and_keeps_nothing(kind, settings):
 
 
 @every
-@pytest.mark.parametrize("how", COPIES)
-def test_copies_are_whole_and_their_own(kind, settings, how, tmp_path):
+def test_copies_are_whole_and_their_own(kind, settings, tmp_path):
     model, batch = build(kind, settings), labeled()
-    check_copy(
-        model, lambda: build(kind, settings, seed=2), how, lambda m: m(batch["image"]).logits,
-        tmp_path,
-    )  # fmt: skip
+    check_copies(
+        model, lambda: build(kind, settings, seed=2), lambda m: m(batch["image"]).logits, tmp_path
+    )
 
 
 @every

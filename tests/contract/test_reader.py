@@ -2,8 +2,6 @@
 
 import copy
 import inspect
-import io
-import pickle
 from typing import NamedTuple
 
 import pytest
@@ -16,6 +14,7 @@ from regard.folder import writing
 from regard.protocols import Output, Reader
 from tests.contract.battery import SIZE, attentions
 from tests.contract.test_watch import check_sums
+from tests.contract.whole import check_copies
 
 CASES = [(reader, pointers) for reader in catalog.names(task="reading") for pointers in (1, 2)]
 every = pytest.mark.parametrize(("reader", "pointers"), CASES)
@@ -141,25 +140,13 @@ def test_watching_changes_nothing(reader, pointers):
 
 
 @every
-@pytest.mark.parametrize("how", ["deepcopy", "pickle", "state_dict"])
-def test_copies_are_whole_and_their_own(reader, pointers, how):
-    model, batch = build(reader, pointers), asked()
-    expected = model(*batch).logits
-    if how == "deepcopy":
-        other = copy.deepcopy(model)
-    elif how == "pickle":
-        other = pickle.loads(pickle.dumps(model))
-    else:
-        buffer = io.BytesIO()
-        torch.save(model.state_dict(), buffer)
-        buffer.seek(0)
-        other = build(reader, pointers, seed=2)
-        other.load_state_dict(torch.load(buffer, weights_only=True))
-    assert torch.equal(other(*batch).logits, expected)
-    with torch.no_grad():
-        for parameter in other.parameters():
-            parameter.add_(0.5)
-    assert torch.equal(model(*batch).logits, expected)
+def test_copies_are_whole_and_their_own(reader, pointers, tmp_path):
+    batch = asked()
+
+    def other():
+        return build(reader, pointers, seed=2)
+
+    check_copies(build(reader, pointers), other, lambda m: m(*batch).logits, tmp_path)
 
 
 @every

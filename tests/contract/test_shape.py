@@ -1,16 +1,11 @@
 """What every catalogue entry looks like from outside."""
 
-import copy
-import io
-import pickle
-
-import pytest
 import torch
-from safetensors.torch import load_model, save_model
 from torch import nn
 
 from regard.protocols import PAD, Decoding, Encoded, Generator, Output
 from tests.contract.battery import SIZE, build, check_constructor, loss_of, mixed, real
+from tests.contract.whole import check_copies
 
 
 def test_it_is_a_generator_whose_constructor_is_its_configuration(name):
@@ -80,36 +75,13 @@ def test_eval_mode_is_deterministic_and_forward_keeps_nothing(name):
         assert not kept, f"{path} keeps {kept} beside its parameters and buffers"
 
 
-def changed(model: nn.Module) -> nn.Module:
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.5)
-    return model
+def test_copies_are_whole_and_their_own(name, tmp_path):
+    batch = mixed()
 
+    def logits(model):
+        return model(batch.source, batch.target_in, batch.lengths).logits
 
-@pytest.mark.parametrize("how", ["deepcopy", "pickle", "safetensors", "state_dict"])
-def test_copies_are_whole_and_their_own(name, how, tmp_path):
-    model, batch = build(name), mixed()
-    expected = model(batch.source, batch.target_in, batch.lengths).logits
-    if how == "deepcopy":
-        other = copy.deepcopy(model)
-    elif how == "pickle":
-        other = pickle.loads(pickle.dumps(model))
-    elif how == "safetensors":
-        save_model(model, str(tmp_path / "model.safetensors"))
-        other = build(name, seed=2)
-        load_model(other, tmp_path / "model.safetensors")
-    else:
-        buffer = io.BytesIO()
-        torch.save(model.state_dict(), buffer)
-        buffer.seek(0)
-        other = build(name, seed=2)
-        assert not torch.equal(other(batch.source, batch.target_in).logits, expected)
-        other.load_state_dict(torch.load(buffer, weights_only=True))
-    assert torch.equal(other(batch.source, batch.target_in, batch.lengths).logits, expected)
-    changed(other)
-    assert torch.equal(model(batch.source, batch.target_in, batch.lengths).logits, expected)
-    assert not torch.equal(other(batch.source, batch.target_in, batch.lengths).logits, expected)
+    check_copies(build(name), lambda: build(name, seed=2), logits, tmp_path)
 
 
 def test_weights_are_the_parameters_alone(name):

@@ -14,7 +14,7 @@ from regard.layers.crf import Chain, log_partition, path_score, viterbi
 from regard.protocols import PAD, Inputs, Output, Tagger
 from tests.contract.battery import SIZE, attentions, check_constructor
 from tests.contract.test_watch import by_key, check_sums, select_of
-from tests.contract.whole import COPIES, check_bf16, check_copy, check_eval, check_watching
+from tests.contract.whole import check_bf16, check_copies, check_eval, check_watching
 
 TAGS, AUXILIARY, LETTERS, FEATURES = 5, 4, 11, 9
 COLUMNS = {"num_characters": LETTERS, "num_features": FEATURES, "feature_columns": 2}
@@ -280,14 +280,13 @@ def test_eval_mode_is_deterministic_and_forward_keeps_nothing(tagger, settings):
 
 
 @every
-@pytest.mark.parametrize("how", COPIES)
-def test_copies_are_whole_and_their_own(tagger, settings, how, tmp_path):
+def test_copies_are_whole_and_their_own(tagger, settings, tmp_path):
     batch = tagged()
 
     def other():
         return build(tagger, settings, seed=2)
 
-    check_copy(build(tagger, settings), other, how, lambda m: m(batch.source).logits, tmp_path)
+    check_copies(build(tagger, settings), other, lambda m: m(batch.source).logits, tmp_path)
 
 
 @every

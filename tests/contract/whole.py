@@ -106,37 +106,40 @@ def check_eval(model: nn.Module, logits: Call) -> None:
     assert not torch.equal(logits(model.train()), first)
 
 
-def check_copy(
-    model: nn.Module, other: Callable[[], nn.Module], how: str, logits: Call, folder: Path
+def check_copies(
+    model: nn.Module, other: Callable[[], nn.Module], logits: Call, folder: Path
 ) -> None:
-    """A copy gives the same, and its weights are its own.
+    """A copy made in any way gives the same, and its weights are its own.
 
     Args:
         other: makes a model of the same form with other weights.
-        how: one of `COPIES`.
     """
     expected = logits(model)
-    if how == "deepcopy":
-        made = copy.deepcopy(model)
-    elif how == "pickle":
-        made = pickle.loads(pickle.dumps(model))
-    else:
-        made = other()
-        assert not torch.equal(logits(made), expected)
-        if how == "safetensors":
-            save_model(model, str(folder / "model.safetensors"))
-            load_model(made, folder / "model.safetensors")
-        else:
-            buffer = io.BytesIO()
-            torch.save(model.state_dict(), buffer)
-            buffer.seek(0)
-            made.load_state_dict(torch.load(buffer, weights_only=True))
-    assert torch.equal(logits(made), expected)
-    with torch.no_grad():
-        for parameter in made.parameters():
-            parameter.add_(0.5)
+    weights = [parameter.detach().clone() for parameter in model.parameters()]
+    loaded = other()
+    assert not torch.equal(logits(loaded), expected)
+    for how in COPIES:
+        if how == "deepcopy":
+            made = copy.deepcopy(model)
+        elif how == "pickle":
+            made = pickle.loads(pickle.dumps(model))
+        else:  # into one whose weights are others
+            made = loaded
+            if how == "safetensors":
+                save_model(model, str(folder / "model.safetensors"))
+                load_model(made, folder / "model.safetensors")
+            else:
+                buffer = io.BytesIO()
+                torch.save(model.state_dict(), buffer)
+                buffer.seek(0)
+                made.load_state_dict(torch.load(buffer, weights_only=True))
+        assert torch.equal(logits(made), expected), how
+        with torch.no_grad():
+            for parameter in made.parameters():
+                parameter.add_(0.5)
+        assert not torch.equal(logits(made), expected), how
+        assert all(map(torch.equal, model.parameters(), weights)), how
     assert torch.equal(logits(model), expected)
-    assert not torch.equal(logits(made), expected)
 
 
 def check_bf16(model: nn.Module, low: nn.Module, logits: Call, loss: Call) -> None:
