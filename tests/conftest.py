@@ -65,6 +65,7 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.collect()
         gc.freeze()
+        gc.set_threshold(50_000, 20, 20)  # as often as by default it takes 3 % of the tests' time
         gc.enable()
         if "torch" in sys.modules:
             _seed_only_what_is_there()

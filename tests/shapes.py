@@ -3,7 +3,7 @@
 jaxtyping's import hook wraps every function of a package, and every call then looks at each
 argument twice, which triples the time of tests. All other types are known to mypy. Of calls that
 have the same form, the first in each test is checked: a training makes hundreds of them. Arguments
-and result are checked together, once, after the call; jaxtyping's own check then says what is wrong.
+and result are checked together after the call; jaxtyping's own check then says what is wrong.
 """
 
 import inspect

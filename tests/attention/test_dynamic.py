@@ -36,6 +36,8 @@ LAYERS = {
         LocationAware(D, D, 5, filters=2, width=15), carry=PreviousWeights(0)
     ),
 }
+ALIKE = {"squared distance", "rotary", "local-m"}
+"""Dynamo, which takes most of the time, reads of these what it reads of the others."""
 GRAPH = Edges.of(torch.randint(N, (2, 30), generator=torch.Generator().manual_seed(1)), N)
 FIXED = {
     "documents": lambda: Attention(mask=Documents(torch.tensor([0] * 5 + [1] * 7)) & Causal()),
@@ -54,8 +56,14 @@ class Padded(torch.nn.Module):
 
 
 @pytest.mark.nohook
-@pytest.mark.parametrize("strict", [True, False])
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    ("name", "strict"),
+    [
+        pytest.param(name, strict, marks=[pytest.mark.slow] if strict and name in ALIKE else [])
+        for name in LAYERS
+        for strict in (True, False)
+    ],
+)
 @torch.no_grad()
 def test_any_batch_and_any_lengths(name, strict):
     if name == "heads" and strict:

@@ -11,7 +11,7 @@ from regard import viewer
 from regard.errors import RequestError
 from regard.viewer.head_measures import measures
 from regard.viewer.page.html import page as whole
-from regard.viewer.page.scripts import script
+from regard.viewer.page.scripts import minifier, script
 
 
 class Model(nn.Module):
@@ -116,6 +116,7 @@ def test_the_page_has_a_slider_over_the_steps(tmp_path, page):
     assert page.fine()
 
 
+@pytest.mark.skipif(minifier() is None, reason="needs esbuild: npm install")
 def test_other_pages_are_no_larger(tmp_path):
     plain = regard.view(np.eye(3))
     assert b'id: "training"' not in whole(plain)
