@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from functools import cache
 
-from tests.repo.tree import SOURCE, dotted, imports, modules
+from tests.repo.tree import SOURCE, dotted, imports, modules, top_classes
 
 
 def package(name: str) -> str:
@@ -31,7 +31,8 @@ def graph() -> dict[str, frozenset[str]]:
 
 def loaded_by_name(path) -> Iterator[tuple[str, int]]:
     """`import_module("regard.…")` wherever it stands."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    text = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)) if "import_module" in text else ():
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             for given in node.args[:1]:
                 if isinstance(given, ast.Constant) and isinstance(given.value, str):
@@ -101,9 +102,9 @@ def test_class_names_of_the_viewer_are_unique():
     """A public class of the views and the viewer is called as no other of the package is."""
     where: dict[str, set[str]] = {}
     for path in modules():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                where.setdefault(node.name, set()).add(dotted(path))
+        for name in top_classes(path):
+            if not name.startswith("_"):
+                where.setdefault(name, set()).add(dotted(path))
     mine = {
         name: homes for name, homes in where.items()
         if any(package(home) in ("viewer", "views") or "._views." in home for home in homes)

@@ -1,6 +1,5 @@
 """Public names: each can be imported, none is hidden by a module, no two classes share one."""
 
-import ast
 import contextlib
 import importlib
 import inspect
@@ -10,7 +9,7 @@ from collections import defaultdict
 import pytest
 
 import regard
-from tests.repo.tree import SOURCE, dotted, modules
+from tests.repo.tree import SOURCE, dotted, modules, top_classes
 
 pytestmark = pytest.mark.nohook  # every module is imported: five times as long with the hook
 
@@ -75,9 +74,9 @@ def test_no_two_public_classes_have_the_same_name():
     """A reader who meets a class must not ask which of two it is."""
     homes = defaultdict(set)
     for path in modules():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes[node.name].add(path.relative_to(SOURCE).as_posix())
+        for name in top_classes(path):
+            if not name.startswith("_"):
+                homes[name].add(path.relative_to(SOURCE).as_posix())
     assert len(homes) > 200
     twice = {name: sorted(where) for name, where in homes.items() if len(where) > 1}
     assert {name: at for name, at in twice.items() if not set(at) <= SHARED.get(name, set())} == {}

@@ -1,6 +1,7 @@
 """The repository as these tests see it: its tracked files, and what each module imports."""
 
 import ast
+import re
 import subprocess
 from collections.abc import Iterator
 from functools import cache
@@ -41,11 +42,28 @@ def imports(path: Path) -> tuple[tuple[str, int], ...]:
     return tuple(_imports(path))
 
 
+def statements(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Every statement at any depth; most of what `ast.walk` visits are expressions."""
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inner = getattr(node, part, ())
+            waiting.extend(inner if isinstance(inner, list) else ())
+
+
+def top_classes(path: Path) -> list[str]:
+    """The classes of a module that stand in no other block; files are not parsed for it."""
+    return re.findall(r"^class +(\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+
+
 def _imports(path: Path) -> Iterator[tuple[str, int]]:
     package = dotted(path).split(".")
     if path.name != "__init__.py":
         package = package[:-1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
