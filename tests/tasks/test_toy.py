@@ -19,7 +19,7 @@ model:
 task: {name: language-identification}
 data: {path: DATA, columns: {language: lang}}
 train:
-  epochs: 6
+  epochs: 3
   batch: {tokens: 1000}
   optimizer: {name: adam, lr: 0.01}
   validate: {every: 10, examples: 100}
