@@ -14,7 +14,9 @@ from tests.decode.program import zoo
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 pytest.importorskip("onnx", reason="onnx is not installed")
 
-READING = [case for case in zoo.CASES if case.name not in zoo.LANGUAGE_MODELS]
+WIDE = zoo.Case("arsg", {"width": 41})
+"""Its window of locations is wider than any source here."""
+READING = [*(case for case in zoo.CASES if case.name not in zoo.LANGUAGE_MODELS), WIDE]
 FIRST = {case.name: case for case in reversed(READING)}
 """One form of each model; the others are in the slow suite."""
 OTHERS = (

@@ -46,9 +46,17 @@ def _convolved(g: ProgramGraph, node: Node) -> str:
     if isinstance(a["padding"], str):
         raise NoForm(f"padding {a['padding']!r}")
     pads = _each(a["padding"], spread)
-    inputs = [g.of(x), g.of(weight)] + ([] if a["bias"] is None else [g.of(a["bias"])])
     if g.rank(x) != spread + 2:
         raise NoForm("an input without a batch")
+    read = g.of(x)
+    if any(isinstance(n, Extent) for n in pads):  # an attribute is a number
+        read = g.put("Pad", read, g.sizes([0, 0, *pads, 0, 0, *pads]), g.of(0.0))
+        pads = [0] * spread
+    inputs = [read, g.of(weight)] + ([] if a["bias"] is None else [g.of(a["bias"])])
+    shape = g.shape(weight)[2:]
+    known: dict[str, Any] = {}
+    if all(isinstance(n, int) for n in shape):
+        known["kernel_shape"] = list(shape)
     return g.put(
         "Conv",
         *inputs,
@@ -56,7 +64,7 @@ def _convolved(g: ProgramGraph, node: Node) -> str:
         pads=[*pads, *pads],
         dilations=dilations,
         group=a["groups"],
-        kernel_shape=list(g.shape(weight)[2:]),
+        **known,
     )
 
 
