@@ -120,6 +120,14 @@ PICTURES = {
             "train.epochs=15",
         ),
     ),
+    "bran": Picture(
+        "relations/bran-cues-cdr",
+        (
+            "Tremor induced by lithium . Two patients who took lithium developed a tremor . The "
+            "tremor disappeared when lithium was stopped . Aspirin had no such effect .",
+        ),
+    ),
+    "ctc": Picture("speech/ctc-digits", ("speech/digits-test.tar:6_george_3.flac",)),
     "bilstm-crf": Picture(
         "aspects-small", ("The screen is bright but the battery life is short .",)
     ),

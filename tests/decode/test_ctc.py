@@ -1,7 +1,7 @@
 """CTC decoding against all paths, enumerated."""
 
 import math
-from itertools import groupby, product
+from itertools import groupby, pairwise, product
 
 import pytest
 import torch
@@ -56,6 +56,25 @@ def test_repeats_need_a_blank_between_them():
     assert found.tokens == [4, 4, 3]
     assert found.frames[1:] == [3, 4]
     assert prefix_search(sure.log_softmax(-1), 4)[0].tokens == [4, 4, 3]
+
+
+def test_a_symbol_is_in_the_frame_where_it_is_likeliest():
+    """Not in the first one where it is possible."""
+    probabilities = torch.tensor([[0.989, 0.01, 0.001], [0.979, 0.02, 0.001], [0.01, 0.98, 0.01]])
+    probabilities = torch.cat([probabilities, torch.tensor([[0.5, 0.01, 0.49], [0.01, 0, 0.99]])])
+    logs = torch.full((5, 5), -torch.inf)
+    logs[:, [0, 3, 4]] = probabilities.log()
+    assert best_path(logs).frames == [2, 4]
+    (found, *_) = prefix_search(logs, 5)
+    assert found.tokens == [3, 4]
+    assert found.frames == [2, 4]  # 0.51 · 0.99 that the 4 begins in frame 4, 0.49 in frame 3
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_each_symbol_has_a_frame_behind_that_of_the_one_before(seed):
+    for one in prefix_search(drawn(seed), 30):
+        assert len(one.frames) == len(one.tokens)
+        assert all(a < b for a, b in pairwise(one.frames))
 
 
 def test_no_frames_give_no_text():

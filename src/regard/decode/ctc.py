@@ -63,12 +63,14 @@ def prefix_search(log_probs: Float[Tensor, "frames symbols"], beam: int) -> list
     none = -math.inf
     # Of each prefix: (paths that end in a blank, paths that end in its last symbol).
     kept: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, none)}
-    places: dict[tuple[int, ...], tuple[int, ...]] = {(): ()}
+    # Where each prefix most probably got its last symbol: that probability, and the frames of all.
+    places: dict[tuple[int, ...], tuple[float, tuple[int, ...]]] = {(): (0.0, ())}
     table = log_probs.double()
     for t, row in enumerate(table):
         wanted = ((row >= math.log(SELDOM)) | (row == row.max())).nonzero()[:, 0].tolist()
         values = row.tolist()
         new: dict[tuple[int, ...], tuple[float, float]] = defaultdict(lambda: (none, none))
+        earlier = {prefix: places[prefix][1] for prefix in kept}  # this frame may change them
         for prefix, (blank, symbol) in kept.items():
             both = _plus(blank, symbol)
             b, s = new[prefix]
@@ -84,11 +86,13 @@ def prefix_search(log_probs: Float[Tensor, "frames symbols"], beam: int) -> list
                 if before == none:
                     continue
                 b, s = new[longer]
-                new[longer] = (b, _plus(s, before + values[one]))
-                places.setdefault(longer, (*places[prefix], t))
+                here = before + values[one]
+                new[longer] = (b, _plus(s, here))
+                if longer not in places or here > places[longer][0]:
+                    places[longer] = (here, (*earlier[prefix], t))
         ranked = sorted(new, key=lambda p: -_plus(*new[p]))[:beam]
         kept = {prefix: new[prefix] for prefix in ranked}
-    return [Spelled(list(p), _plus(*kept[p]), list(places[p])) for p in kept]
+    return [Spelled(list(p), _plus(*kept[p]), list(places[p][1])) for p in kept]
 
 
 def _plus(x: float, y: float) -> float:
