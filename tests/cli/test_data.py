@@ -8,7 +8,7 @@ import pytest
 
 from regard.data.graphs.files import write_folder
 from regard.data.graphs.graph import Graph
-from tests.cli.run import run, run_alone
+from tests.cli.run import run
 
 TRAIN = b"""\
 kind\tde\ten
@@ -156,8 +156,9 @@ def test_wrong_requests(capsys, folder, monkeypatch, words, said):
     assert said in run(capsys, "data", *words, "--json").result["error"]
 
 
-def test_regard_data_is_looked_up(folder, tmp_path):
-    ran = run_alone("data", "train.tsv", "--json", REGARD_DATA=str(folder))
+def test_regard_data_is_looked_up(folder, capsys, monkeypatch):
+    monkeypatch.setenv("REGARD_DATA", str(folder))
+    ran = run(capsys, "data", "train.tsv", "--json")
     assert ran.code == 0, ran.err
     assert ran.result["path"] == str(folder / "train.tsv")
 

@@ -28,6 +28,13 @@ def build(
     return model.to(dtype).eval()
 
 
+def without_dropout(name: str) -> dict[str, float]:
+    """The settings with which the model called `name` drops nothing."""
+    return {
+        key: 0.0 for key in inspect.signature(catalog.load(name)).parameters if "dropout" in key
+    }
+
+
 def check_constructor(name: str, sizes: Sequence[str]) -> None:
     """The constructor is the configuration: what the data say, then keywords with defaults."""
     made = catalog.load(name)

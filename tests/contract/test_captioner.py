@@ -165,7 +165,7 @@ def test_decoders_score_as_teacher_forcing_does(kind, settings):
 
 @some
 def test_it_learns_examples_by_heart(kind, settings):
-    learn_by_heart(build(kind, settings, torch.float32), loss, in_eval(loss), lr=0.02)
+    learn_by_heart(build(kind, settings, torch.float32), loss, in_eval(loss), lr=0.04)
 
 
 @some

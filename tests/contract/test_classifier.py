@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from regard import catalog, watch
 from regard.protocols import PAD, Classifier, Inputs
-from tests.contract.battery import SIZE, attentions, check_constructor
+from tests.contract.battery import SIZE, attentions, check_constructor, without_dropout
 from tests.contract.test_watch import by_key, check_sums, select_of
 from tests.contract.whole import (
     check_bf16,
@@ -170,8 +170,7 @@ def test_a_row_without_words_is_finite(classifier, settings, lengths):
 
 @by_heart
 def test_it_overfits_eight_examples(classifier, settings):
-    certain = {name: value for name, value in settings.items() if "dropout" not in name}
-    model = build(classifier, certain, torch.float32)
+    model = build(classifier, {**settings, **without_dropout(classifier)}, torch.float32)
     batch = labeled((5, 6, 7, 5, 6, 7, 5, 6))
 
     def judged(model):

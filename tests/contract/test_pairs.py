@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from regard import catalog, watch
 from regard.errors import RequestError
 from regard.protocols import PAD, Inputs, PairClassifier
-from tests.contract.battery import SIZE, attentions, check_constructor
+from tests.contract.battery import SIZE, attentions, check_constructor, without_dropout
 from tests.contract.test_watch import by_key, check_sums, select_of
 from tests.contract.whole import (
     check_bf16,
@@ -34,7 +34,7 @@ VARIANTS = {
     "final attention, two-way": ("word-by-word", {"attention": "final", "two_way": True}),
     "lstmn, shallow": ("lstmn-pair", {"fusion": "shallow"}),
 }
-RATES = {"mpcnn": 0.003}
+RATES = {"mpcnn": 0.01}
 """Of the optimizer that learns by heart, where it is not 0.03."""
 SLOWLY = {*VARIANTS, "lstmn-pair", "abcnn"}
 """Those that learn by heart in the slow suite alone."""
@@ -217,8 +217,7 @@ def test_a_row_without_words_is_finite(classifier, settings, lengths, second):
 
 @by_heart
 def test_it_overfits_eight_examples(classifier, settings):
-    certain = {name: value for name, value in settings.items() if "dropout" not in name}
-    model = build(classifier, certain, torch.float32)
+    model = build(classifier, {**settings, **without_dropout(classifier)}, torch.float32)
     batch = labeled((5, 6, 7, 5, 6, 7, 5, 6), (3, 4, 5, 4, 3, 5, 5, 4))
 
     def judged(model):
