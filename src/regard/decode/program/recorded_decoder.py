@@ -27,7 +27,7 @@ from regard.decode.program.instructions import (
 )
 from regard.decode.program.packed_weights import Panels
 from regard.decode.program.recorder import Node, NotRecorded
-from regard.decode.program.replay import Binding, filled, store, with_lengths
+from regard.decode.program.replay import Binding, filler, store, with_lengths
 from regard.decode.program.rows import NotLowered
 from regard.decode.program.tree import Extent, Ref, leaves, map_leaves, refs, tensors
 from regard.native.gate import expect
@@ -70,7 +70,10 @@ class RecordedDecoder(Panels):
             if slot.constant is not None:
                 self._places.put(number, self._hold(slot.constant), slot.width)
         self._pieces = [
-            (self._piece(begin, end), [host.node for host in lowered.hosts if host.at == end])
+            (
+                self._piece(begin, end),
+                [_Host(host.node) for host in lowered.hosts if host.at == end],
+            )
             for begin, end in pairwise([0, *_ends(lowered)])
         ]
         self._hosts = [host.node for host in lowered.hosts]
@@ -221,24 +224,27 @@ class RecordedDecoder(Panels):
             work.data_ptr(),
             work.numel(),
         )
-        fill = filled(values, sizes)
-        for piece, nodes in self._pieces:
+        for piece, hosts in self._pieces:
             if piece.instructions:
                 STEP(piece, call, threads)
-            for node in nodes:
-                self._by_torch(node, values, fill, places, (sentences, rows))
+            for host in hosts:
+                self._by_torch(host, values, sizes, places, (sentences, rows))
         self._rooms[:] = [work]
         return values
 
     @torch.no_grad()
     def _by_torch(
-        self, node: Node, values: "_Values", fill: Any, places: "_Places", rows: tuple[int, int]
+        self,
+        host: "_Host",
+        values: "_Values",
+        sizes: dict[int, int],
+        places: "_Places",
+        rows: tuple[int, int],
     ) -> None:
         """Compute a node that C does not know; what C reads of it gets a place."""
+        node = host.node
         store(
-            node.out,
-            node.function(*map_leaves(node.args, fill), **map_leaves(node.kwargs, fill)),
-            values,
+            node.out, node.function(*host.args(values, sizes), **host.kwargs(values, sizes)), values
         )
         for number in node.makes:
             slot = self.lowered.entered.get(number)
@@ -261,6 +267,13 @@ class RecordedDecoder(Panels):
             each = each if slot.compact else _wide(each)
             count += _wide(each * (sentences if slot.space else rows))
         return count
+
+
+class _Host:
+    """A node that PyTorch computes, and what makes its arguments."""
+
+    def __init__(self, node: Node) -> None:
+        self.node, self.args, self.kwargs = node, filler(node.args), filler(node.kwargs)
 
 
 class _Places:

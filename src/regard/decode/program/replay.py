@@ -4,7 +4,7 @@
 is no faster; it shows that the recording is right, and computes what C does not know.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,10 +14,18 @@ from torch import Tensor
 from regard.attention import Lengths, Memory
 from regard.decode.program.recorder import Node, NotRecorded, inputs_of
 from regard.decode.program.sizes import Comparison
-from regard.decode.program.tree import Extent, Ref, fields_of, is_record, map_leaves
+from regard.decode.program.tree import (
+    Extent,
+    Ref,
+    fields_of,
+    is_record,
+    leaves,
+    map_leaves,
+    rebuilt,
+)
 from regard.protocols import Decoding
 
-__all__ = ["Binding", "Program", "filled", "store", "with_lengths"]
+__all__ = ["Binding", "Program", "filled", "filler", "store", "with_lengths"]
 
 
 @dataclass
@@ -86,6 +94,45 @@ def filled(values: dict[int, Tensor], sizes: dict[int, int]) -> Callable[[Any], 
         return leaf.at(sizes) if isinstance(leaf, Extent) else leaf
 
     return fill
+
+
+def filler(tree: Any) -> Callable[[Mapping[int, Tensor], Mapping[int, int]], Any]:
+    """What makes a node's arguments of values and sizes; unlike `filled` the tree is read once."""
+    if isinstance(tree, Ref):
+        index = tree.index
+        return lambda values, sizes: values[index]
+    if isinstance(tree, Extent):
+        return lambda values, sizes: tree.at(sizes)
+    if isinstance(tree, list | tuple | dict) or is_record(tree):
+        return _branch_filler(tree)
+    return lambda values, sizes: tree
+
+
+def _branch_filler(tree: Any) -> Callable[[Mapping[int, Tensor], Mapping[int, int]], Any]:
+    if isinstance(tree, dict):
+        named = tree
+    elif is_record(tree):
+        named = {k: getattr(tree, k) for k in fields_of(tree)}
+    else:
+        named = dict(enumerate(tree))
+    parts = {k: filler(x) for k, x in named.items() if leaves(x, Ref) or leaves(x, Extent)}
+    if not parts:
+        return lambda values, sizes: tree
+
+    def fill(values: Mapping[int, Tensor], sizes: Mapping[int, int]) -> dict[Any, Any]:
+        made = dict(named)
+        for k, part in parts.items():
+            made[k] = part(values, sizes)
+        return made
+
+    if isinstance(tree, dict):
+        return fill
+    if is_record(tree):
+        return lambda values, sizes: rebuilt(tree, fill(values, sizes))
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return lambda values, sizes: type(tree)(*fill(values, sizes).values())
+    kind = list if isinstance(tree, list) else tuple
+    return lambda values, sizes: kind(fill(values, sizes).values())
 
 
 def store(out: Any, result: Any, values: dict[int, Tensor]) -> None:

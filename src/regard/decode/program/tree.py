@@ -7,6 +7,7 @@ dataclasses. A recording keeps their form, so that a replay gives a function wha
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from torch import Tensor, nn
@@ -53,26 +54,38 @@ class Extent:
         return self.c + product
 
 
-def fields_of(x: Any) -> list[str]:
+@cache
+def _fields(kind: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the fields of a dataclass, and of those that are caches."""
+    names = [field.name for field in dataclasses.fields(kind)]
+    return tuple(n for n in names if n[0] != "_"), tuple(n for n in names if n[0] == "_")
+
+
+def fields_of(x: Any) -> tuple[str, ...]:
     """The fields of a dataclass that make its value; those that begin with "_" are caches."""
-    return [field.name for field in dataclasses.fields(x) if field.name[0] != "_"]
+    return _fields(type(x))[0]
 
 
 def _has_caches(x: Any) -> bool:
-    return any(f.name[0] == "_" and getattr(x, f.name) is not None for f in dataclasses.fields(x))
+    return any(getattr(x, name) is not None for name in _fields(type(x))[1])
+
+
+@cache
+def _is_record(kind: type) -> bool:
+    return dataclasses.is_dataclass(kind) and not issubclass(kind, Ref | Extent | nn.Module | type)
 
 
 def is_record(x: Any) -> bool:
     """Whether a value is a dataclass whose fields are to be looked at."""
-    known = (Ref, Extent, type, nn.Module)
-    return dataclasses.is_dataclass(x) and not isinstance(x, known)
+    return _is_record(type(x))
 
 
 def rebuilt(x: Any, values: Mapping[str, Any]) -> Any:
     """A dataclass like `x` with other values, unchecked, and without caches."""
     new = object.__new__(type(x))
-    for field in dataclasses.fields(x):
-        object.__setattr__(new, field.name, values.get(field.name))
+    for names in _fields(type(x)):
+        for name in names:
+            object.__setattr__(new, name, values.get(name))
     return new
 
 
