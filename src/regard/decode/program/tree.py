@@ -7,7 +7,6 @@ dataclasses. A recording keeps their form, so that a replay gives a function wha
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from torch import Tensor, nn
@@ -54,11 +53,19 @@ class Extent:
         return self.c + product
 
 
-@cache
-def _fields(kind: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of the fields of a dataclass, and of those that are caches."""
-    names = [field.name for field in dataclasses.fields(kind)]
-    return tuple(n for n in names if n[0] != "_"), tuple(n for n in names if n[0] == "_")
+_FIELDS: dict[Any, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+_RECORDS: dict[Any, bool] = {}
+
+
+def _fields(kind: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the fields of a dataclass, and of those that are caches; looked up once a class."""
+    if kind not in _FIELDS:
+        names = [field.name for field in dataclasses.fields(kind)]
+        _FIELDS[kind] = (
+            tuple(n for n in names if n[0] != "_"),
+            tuple(n for n in names if n[0] == "_"),
+        )
+    return _FIELDS[kind]
 
 
 def fields_of(x: Any) -> tuple[str, ...]:
@@ -70,14 +77,13 @@ def _has_caches(x: Any) -> bool:
     return any(getattr(x, name) is not None for name in _fields(type(x))[1])
 
 
-@cache
-def _is_record(kind: type) -> bool:
-    return dataclasses.is_dataclass(kind) and not issubclass(kind, Ref | Extent | nn.Module | type)
-
-
 def is_record(x: Any) -> bool:
     """Whether a value is a dataclass whose fields are to be looked at."""
-    return _is_record(type(x))
+    kind = type(x)
+    if kind not in _RECORDS:
+        known = (Ref, Extent, nn.Module, type)
+        _RECORDS[kind] = dataclasses.is_dataclass(kind) and not isinstance(x, known)
+    return _RECORDS[kind]
 
 
 def rebuilt(x: Any, values: Mapping[str, Any]) -> Any:
