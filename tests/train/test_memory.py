@@ -1,5 +1,6 @@
 """Freed memory: kept from step to step, and handed back now and then."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import sys
 import pytest
 
 from regard.recipe import load
+from regard.system import heap
 from regard.train import fit, loop
 from tests.train import runs
 
@@ -34,6 +36,28 @@ assert all(not x.any() for x in held)
 @pytest.mark.skipif("REGARD_SANITIZED" in os.environ, reason="of glibc, not of ASan's allocator")
 def test_holes_are_handed_back_between_what_is_held():
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=120)
+
+
+def test_what_is_frozen_is_counted_and_frozen_once(monkeypatch):
+    frozen, asked = [], []
+
+    def count():
+        asked.append(None)
+        return len(frozen)
+
+    monkeypatch.setattr(heap, "_frozen", False)
+    monkeypatch.setattr(gc, "get_freeze_count", count)
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(None))
+    gc.disable()
+    with heap.uncollected():
+        pass
+    gc.enable()
+    assert not frozen  # the collector was off before
+    for first in (True, False, False):
+        with heap.uncollected():
+            assert gc.isenabled() is not first
+        assert gc.isenabled()
+    assert (len(frozen), len(asked)) == (1, 2)
 
 
 @pytest.mark.slow

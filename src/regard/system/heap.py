@@ -49,6 +49,10 @@ def hand_back() -> bool:
         return False
 
 
+_frozen = False
+"""Whether objects of this process are known to be frozen."""
+
+
 @contextmanager
 def uncollected() -> Iterator[None]:
     """No garbage collection in the block, and none of what is there at its end.
@@ -57,7 +61,9 @@ def uncollected() -> Iterator[None]:
     looks at them again and again (0.3 s of a command's start). Only the first block of a process
     does this, and none where the collector is off: what is frozen is never freed.
     """
-    if not gc.isenabled() or gc.get_freeze_count():
+    global _frozen
+    _frozen = _frozen or gc.get_freeze_count() > 0  # counts them: 50 ms for a million
+    if _frozen or not gc.isenabled():
         yield
         return
     gc.disable()
@@ -65,4 +71,5 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         gc.freeze()
+        _frozen = True
         gc.enable()
