@@ -8,6 +8,7 @@ from regard.attention import (
     Alignment,
     Biaffine,
     Block,
+    BucketBias,
     Causal,
     ChainMarginals,
     Cosine,
@@ -86,6 +87,7 @@ SCORES = {
 POSITIONS = {
     "none": lambda: None,
     "bias": lambda: RelativeBias(2),
+    "buckets": lambda: BucketBias(4, 3),
     "distance": lambda: DistanceMask(0.5),
     "alibi": lambda: ALiBi(1),
     "rotary": Rotary,

@@ -10,6 +10,7 @@ from regard.attention import (
     ALiBi,
     Attention,
     Block,
+    BucketBias,
     Causal,
     Dense,
     Directional,
@@ -36,6 +37,7 @@ MASKS = ("none", "lengths", "causal", "window", "dense", "both", "documents", "b
 POSITIONS = {
     "none": lambda clip, heads: None,
     "bias": lambda clip, heads: RelativeBias(clip, heads),
+    "buckets": lambda clip, heads: BucketBias(4, clip + 2, heads),
     "distance": lambda clip, heads: DistanceMask(0.3, learned=True),
     "fixed": lambda clip, heads: DistanceMask(0.3),
     "alibi": lambda clip, heads: ALiBi(HEADS),
@@ -278,3 +280,42 @@ def test_under_autocast():
     with kernels("reference"):
         exact = layer.double()(*(x.double() for x in inputs)).context
     assert (got.double() - exact).abs().max() < 2e-2
+
+
+@pytest.mark.parametrize("both", [True, False])
+@pytest.mark.parametrize(("buckets", "reach"), [(32, 128), (8, 20), (16, 50), (64, 256)])
+def test_buckets_are_those_of_t5(both, buckets, reach):
+    t5 = pytest.importorskip("transformers.models.t5.modeling_t5").T5Attention
+    offsets = torch.arange(-3 * reach, 3 * reach + 1)
+    expected = t5._relative_position_bucket(
+        offsets, bidirectional=both, num_buckets=buckets, max_distance=reach
+    )
+    position = BucketBias(buckets, reach, both=both)
+    assert torch.equal(position.index[offsets.clamp(-reach, reach) + reach], expected)
+
+
+def test_buckets_are_learned_through_the_kernel():
+    x = torch.randn(2, HEADS, 9, D, dtype=torch.float64)
+    position = BucketBias(4, 3, HEADS).double()
+    torch.nn.init.normal_(position.weight)
+    grads = []
+    for kernel in ("relative", "reference"):
+        position.zero_grad()
+        with kernels(kernel):
+            attend(x, x, x, position=position, mask=Causal()).context.square().sum().backward()
+        grads.append(position.weight.grad.clone())
+    torch.testing.assert_close(*grads)
+    assert grads[0].abs().min(0).values[:2].gt(0).all()
+    assert not grads[0][:, 2:].any()  # causal: nothing lies ahead
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ((3, 9), "an even number of buckets of at least 4, got 3"),
+        ((32, 8), "a reach above the 8 distances that have a bucket each, got 8"),
+    ],
+)
+def test_buckets_that_cover_nothing_are_refused(settings, why):
+    with pytest.raises(RequestError, match=why):
+        BucketBias(*settings)

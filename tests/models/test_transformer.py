@@ -479,3 +479,13 @@ def test_padding_is_left_out_where_it_pays(monkeypatch):
     assert shapes(tiny(**WINDOW).float().train()) == {(37,), (30,)}
     with torch.no_grad():
         assert shapes(model) == {(6, 12), (6, 9)}
+
+
+def test_buckets_of_a_decoder_lie_behind_alone():
+    tiny = {"dim": 8, "heads": 2, "ffn_dim": 8, "layers": 1}
+    model = Transformer(20, 20, **tiny, position={"kind": "buckets", "clip": 9, "buckets": 4})
+    encoder, decoder = (
+        side[0].self_attention.attention.position for side in (model.encoder, model.decoder)
+    )
+    assert (encoder.both, decoder.both, encoder.clip, decoder.heads) == (True, False, 9, 2)
+    assert model.decoder[0].cross_attention.attention.position is None

@@ -26,6 +26,7 @@ from regard.attention.module import MultiHead as MultiHead
 from regard.attention.op import Attended as Attended
 from regard.attention.op import attend as attend
 from regard.attention.position import ALiBi as ALiBi
+from regard.attention.position import BucketBias as BucketBias
 from regard.attention.position import DistanceMask as DistanceMask
 from regard.attention.position import Position as Position
 from regard.attention.position import RelativeBias as RelativeBias
@@ -89,6 +90,7 @@ __all__ = [
     "Attention",
     "Biaffine",
     "Block",
+    "BucketBias",
     "Carry",
     "CarryState",
     "Causal",

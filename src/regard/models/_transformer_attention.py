@@ -7,6 +7,7 @@ from torch import nn
 
 from regard.attention import (
     Attention,
+    BucketBias,
     Mask,
     MultiHead,
     Read,
@@ -28,6 +29,7 @@ POSITIONS: Mapping[str, Callable[[int, int], nn.Module]] = {
     "learned": LearnedPositions,
     "shaw": lambda dim, length: NoPositions(),  # self-attention knows them
     "bias": lambda dim, length: NoPositions(),
+    "buckets": lambda dim, length: NoPositions(),
     "none": lambda dim, length: NoPositions(),
 }
 
@@ -63,10 +65,11 @@ class PositionSettings:
 
     Args:
         kind: "sinusoid" as printed, "halves" as in the authors' code, "learned", "none", or
-            relative ones in self-attention: "shaw", or "bias" (a number for each offset and head,
-            as in T5, without its buckets).
+            relative ones in self-attention: "shaw", "bias" (a number for each offset and head) or
+            "buckets" (a number for each range of offsets and head, as in T5).
         max_length: rows of a learned table.
         clip: c, the largest distance that relative positions tell apart.
+        buckets: how many ranges of offsets "buckets" has up to c; see `BucketBias`.
         relative: what has Shaw's vectors: "both" keys and values, or "keys" or "values" alone.
         tables: one for each "head", as in Shaw's base model, or "shared" by all of a layer as in
             the big one.
@@ -75,6 +78,7 @@ class PositionSettings:
     kind: str = "sinusoid"
     max_length: int = 1024
     clip: int = 16
+    buckets: int = 8
     relative: str = "both"
     tables: str = "head"
 
@@ -112,7 +116,11 @@ def self_attention(
     clip = position.clip
     score: Score = ScaledDot()
     read: Read = WeightedSum(settings.dropout)
-    bias = RelativeBias(clip, heads) if position.kind == "bias" else None
+    bias = None
+    if position.kind == "bias":
+        bias = RelativeBias(clip, heads)
+    elif position.kind == "buckets":
+        bias = BucketBias(position.buckets, clip, heads, both=mask is None)
     if position.kind == "shaw":
         size = dim // heads if settings.head_dim is None else settings.head_dim
         wide = size if settings.value_head_dim is None else settings.value_head_dim

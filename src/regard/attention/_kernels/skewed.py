@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from regard.attention._ops import eager
 from regard.attention.call import Call
-from regard.attention.position import ALiBi, DistanceMask, RelativeBias
+from regard.attention.position import ALiBi, BucketBias, DistanceMask, RelativeBias
 from regard.attention.read import WeightedSum
 from regard.attention.score import NegativeSquaredEuclidean
 
@@ -24,7 +24,7 @@ def supports_skewed_parts(call: Call) -> bool:
     """Whether it supports the parts of a call, regardless of tensors and mask."""
     read = call.read
     return (
-        type(call.position) in (ALiBi, DistanceMask, RelativeBias)
+        type(call.position) in (ALiBi, BucketBias, DistanceMask, RelativeBias)
         and hasattr(call.score, "as_dot")
         and type(call.score) is not NegativeSquaredEuclidean  # whose products have a feature more
         and type(read) is WeightedSum

@@ -10,7 +10,7 @@ from regard.attention._kernels.region import Region
 from regard.attention._kernels.skewed import attend_skewed, supports_skewed
 from regard.attention._kernels.tiles import Terms, attend_by_tiles
 from regard.attention.call import Attended, Call
-from regard.attention.position import ALiBi, DistanceMask, RelativeBias
+from regard.attention.position import ALiBi, BucketBias, DistanceMask, RelativeBias
 from regard.attention.read import RelativeValues, WeightedSum
 from regard.attention.score import DotLike, InverseEuclidean, RelativeKeys
 from regard.attention.select import Softmax
@@ -18,7 +18,7 @@ from regard.attention.select import Softmax
 __all__ = ["POSITIONS", "batch_of", "run", "tables_of", "unsupported_tiles_reason"]
 
 _SCORES = (RelativeKeys, InverseEuclidean)
-POSITIONS = (RelativeBias, DistanceMask, ALiBi)
+POSITIONS = (RelativeBias, BucketBias, DistanceMask, ALiBi)
 """Positions that add a number to the score of each offset."""
 
 

@@ -7,5 +7,6 @@ parts.
 from regard.attention.position.alibi import ALiBi as ALiBi
 from regard.attention.position.base import Position as Position
 from regard.attention.position.bias import RelativeBias as RelativeBias
+from regard.attention.position.buckets import BucketBias as BucketBias
 from regard.attention.position.distance import DistanceMask as DistanceMask
 from regard.attention.position.rotary import Rotary as Rotary

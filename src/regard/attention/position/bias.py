@@ -14,7 +14,7 @@ class RelativeBias(nn.Module):
 
     .. math:: e_{ij} \leftarrow e_{ij} + b_{h,\,\mathrm{clip}(j - p_i,\,-k,\,k)}
 
-    Offsets are key minus query, as in Shaw et al. (2018); the scalar form is T5's without buckets.
+    Offsets are key minus query, as in Shaw et al. (2018). With buckets, as in T5: `BucketBias`.
 
     Args:
         clip: k, the largest distance with its own bias.
