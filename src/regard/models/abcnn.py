@@ -32,6 +32,7 @@ on what each block gives, is ours. A sentence without words is zero in every all
 """
 
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -46,7 +47,7 @@ from regard.layers.linear import linear
 from regard.layers.pool import real
 from regard.layers.similarity import cosine, distance
 from regard.models._sentence import Head, features_of, words_of
-from regard.protocols import Inputs, Output, states_of
+from regard.protocols import Inputs, Output, QueryKeyTexts, states_of
 
 __all__ = ["ABCNN"]
 
@@ -115,6 +116,8 @@ class MatchedInput(nn.Module):
         length: rows of W.
     """
 
+    query_key_texts: ClassVar[QueryKeyTexts] = {"match.columns": (0, 1)}
+
     def __init__(self, size: int, out: int, length: int) -> None:
         super().__init__()
         self.match = MatchScore()
@@ -136,6 +139,8 @@ class MatchedInput(nn.Module):
 
 class Pooling(nn.Module):
     """Weights of columns by how well they match those of the other sentence."""
+
+    query_key_texts: ClassVar[QueryKeyTexts] = {"match.columns": (None, None)}
 
     def __init__(self) -> None:
         super().__init__()

@@ -31,6 +31,7 @@ regions and what each layer of the answer reads.
 """
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -45,7 +46,7 @@ from regard.layers.linear import linear
 from regard.layers.lstm import LSTM
 from regard.layers.pool import real
 from regard.models._sentence import features_of, words_of
-from regard.protocols import Inputs, Output, states_of, unpacked
+from regard.protocols import Inputs, Output, QueryKeyTexts, states_of, unpacked
 
 __all__ = ["AlternatingCoAttention", "CoAttention", "ParallelCoAttention"]
 
@@ -122,6 +123,12 @@ class ParallelCoAttention(nn.Module):
         Q (B, T, d) and V (B, N, d) with their lengths to q̂ and v̂ (B, d)
     """
 
+    query_key_texts: ClassVar[QueryKeyTexts] = {
+        "affinity": (0, 1),
+        "of_query.words": (None, 0),
+        "of_value.words": (None, 1),
+    }
+
     def __init__(self, dim: int, hidden: int) -> None:
         super().__init__()
         self.affinity = Attention(Affinity(dim), select=Identity(), role="cross")
@@ -148,6 +155,12 @@ class AlternatingCoAttention(nn.Module):
 
     Args, Shapes: as in `ParallelCoAttention`.
     """
+
+    query_key_texts: ClassVar[QueryKeyTexts] = {
+        "alone.words": (None, 0),
+        "second": (None, 1),
+        "first": (None, 0),
+    }
 
     def __init__(self, dim: int, hidden: int) -> None:
         super().__init__()

@@ -25,6 +25,8 @@ thousand) are 381,803 and 582,214 without NULL; with it there are 300 more, whic
 Distances of 10 words and more share a bias: 11 in all.
 """
 
+from typing import ClassVar
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -37,7 +39,7 @@ from regard.layers.embed import Embed
 from regard.layers.linear import linear
 from regard.layers.pool import real
 from regard.models._sentence import Head, features_of, words_of
-from regard.protocols import Inputs, Output, states_of
+from regard.protocols import Inputs, Output, QueryKeyTexts, states_of
 
 __all__ = ["Decomposable", "DistanceBias"]
 
@@ -137,6 +139,11 @@ class Decomposable(nn.Module):
         null: a learned token before each sentence, for words that match nothing.
         dropout: before each layer of F, G and H.
     """
+
+    query_key_texts: ClassVar[QueryKeyTexts] = {
+        "premise": (0, 1),
+        "hypothesis": (1, 0),
+    }
 
     normalized = False
 

@@ -28,6 +28,7 @@ words has the mean 0, and nothing is found in it.
 """
 
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -42,7 +43,7 @@ from regard.layers.pool import mean_pool
 from regard.layers.rnn import last
 from regard.layers.tape import TapeLSTM, TapeRead
 from regard.models._sentence import Head, SentenceClassifier, features_of, words_of
-from regard.protocols import Inputs, Output, states_of
+from regard.protocols import Inputs, Output, QueryKeyTexts, states_of
 
 __all__ = ["LSTMNClassifier", "LSTMNPair"]
 
@@ -123,6 +124,11 @@ class Shallow(nn.Module):
         x (B, U, inputs), slots of the first sentence (B, T, hidden) to states (B, U, hidden)
     """
 
+    query_key_texts: ClassVar[QueryKeyTexts] = {
+        "decoder.tape": (1, 1),
+        "cross": (1, 0),
+    }
+
     def __init__(self, inputs: int, hidden: int) -> None:
         super().__init__()
         self.decoder = TapeLSTM(inputs, hidden)
@@ -145,6 +151,11 @@ class Shallow(nn.Module):
 
 class Deep(nn.Module):
     """Each cell reads the tapes of both sentences; arguments and shapes as of `Shallow`."""
+
+    query_key_texts: ClassVar[QueryKeyTexts] = {
+        "decoder.tape": (1, 1),
+        "cross": (1, 0),
+    }
 
     def __init__(self, inputs: int, hidden: int) -> None:
         super().__init__()

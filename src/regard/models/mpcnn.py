@@ -33,6 +33,7 @@ zero vectors. Dropout, on word vectors and in the classifier, is ours.
 """
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -47,7 +48,7 @@ from regard.layers.linear import linear
 from regard.layers.pool import real
 from regard.layers.similarity import cosine, distance
 from regard.models._sentence import Head, features_of, words_of
-from regard.protocols import Inputs, Output, states_of
+from regard.protocols import Inputs, Output, QueryKeyTexts, states_of
 
 __all__ = ["MPCNN"]
 
@@ -75,6 +76,8 @@ class Interaction(nn.Module):
     Shapes:
         x (B, T, D) and y (B, U, D) to (B, T, 2D) and (B, U, 2D)
     """
+
+    query_key_texts: ClassVar[QueryKeyTexts] = {"words": (0, 1)}
 
     def __init__(self) -> None:
         super().__init__()

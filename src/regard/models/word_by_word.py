@@ -28,6 +28,7 @@ as zeros; a hypothesis without words gives h_N = 0 and r_N = 0.
 """
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -40,7 +41,7 @@ from regard.layers.embed import Embed
 from regard.layers.linear import linear
 from regard.layers.lstm import LSTM
 from regard.models._sentence import Head, features_of, words_of
-from regard.protocols import Inputs, Output, states_of
+from regard.protocols import Inputs, Output, QueryKeyTexts, states_of
 
 __all__ = ["WordByWord"]
 
@@ -76,6 +77,8 @@ class Final(nn.Module):
         k: size of a state.
     """
 
+    query_key_texts: ClassVar[QueryKeyTexts] = {"premise": (None, 0)}
+
     def __init__(self, k: int) -> None:
         super().__init__()
         self.premise = Attention(Additive(k, k, k), role="cross")
@@ -105,6 +108,8 @@ class EveryWord(Final):
     Args:
         k: size of a state.
     """
+
+    query_key_texts: ClassVar[QueryKeyTexts] = {"premise": (1, 0)}
 
     def __init__(self, k: int) -> None:
         super().__init__(k)

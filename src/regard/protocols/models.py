@@ -16,17 +16,22 @@ __all__ = [
     "Constrained",
     "Counting",
     "Covering",
+    "DeclaresTexts",
     "FrameClassifier",
     "Generator",
     "LanguageModel",
     "NodeClassifier",
     "PairClassifier",
+    "QueryKeyTexts",
     "Rated",
     "Reader",
     "RelationClassifier",
     "StartsLinear",
     "Tagger",
 ]
+
+QueryKeyTexts = Mapping[str, tuple[int | None, int | None]]
+"""Of attentions, by path: the text of the queries and that of the keys, see `DeclaresTexts`."""
 
 
 @runtime_checkable
@@ -100,6 +105,20 @@ class PairClassifier(Protocol):
     ) -> Output:
         """Read pairs of ids (B, T) and (B, U), or `Inputs`; logits (B, num_classes)."""
         ...
+
+
+@runtime_checkable
+class DeclaresTexts(Protocol):
+    """Says of attentions between texts which text looks at which: a model of pairs, or a part.
+
+    `query_key_texts` has, by the path of each attention below this module, the number of the text
+    whose words are the queries and of the one whose words are the keys, counted from 0; None where
+    they are no words of a text, as a learned query or the columns of a convolution. An attention
+    that no module above it declares is called once for each text, in their order, and looks at that
+    text; if it looks across texts, its axes are numbered.
+    """
+
+    query_key_texts: QueryKeyTexts
 
 
 @runtime_checkable

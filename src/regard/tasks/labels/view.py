@@ -15,6 +15,7 @@ from regard.tasks.answer_panels import bars, ranked
 from regard.tasks.inputs import cells_of
 from regard.tasks.labels.counts_panel import counts_panel
 from regard.tasks.labels.encoder_view import layers_of, relevance, within
+from regard.tasks.labels.query_key_texts import ITSELF, query_key_texts
 from regard.tasks.loaded_model import LoadedModel, name_of
 from regard.tasks.prediction import Prediction
 from regard.views import (
@@ -33,8 +34,6 @@ from regard.watching.watcher import watch
 
 __all__ = ["view"]
 
-ITSELF = ("encoder", "self", "word", "sentence", "character", "representation")
-"""Roles of a text that is looked at by itself, or by a vector that was learned."""
 NULL = "∅"
 """The token that some models put before a sentence, to be looked at where nothing fits."""
 WHY = "how much a word moved the score, in each layer of the encoder (no sign)"
@@ -187,41 +186,32 @@ class _Made:
         places = [self._axis(_words(own)) for own in tokens]
         nulls: dict[int, int] = {}
         panels: list[Panel] = []
-        crossed = 0
 
-        def side(count: int, order: Sequence[int]) -> int:
-            for own in order:
-                if len(tokens[own]) == count:
-                    return places[own]
-                if len(tokens[own]) + 1 == count:
-                    if own not in nulls:
-                        nulls[own] = self._axis(_words([NULL, *tokens[own]], special=[0]))
-                    return nulls[own]
+        def words(text: int | None, count: int) -> int:
+            if text is not None and text < len(tokens):
+                if len(tokens[text]) == count:
+                    return places[text]
+                if len(tokens[text]) + 1 == count:
+                    if text not in nulls:
+                        nulls[text] = self._axis(_words([NULL, *tokens[text]], special=[0]))
+                    return nulls[text]
             return self._axis(axis_of(None, count))
 
         for record in records:
             if not {"query", "key"} <= set(record.axes):
                 continue
             itself, looks = record.role in ITSELF, _looks(record)
-            # Read word by word: the second text's words are those that look at the first.
-            stepwise = not itself and len(looks) < len(record.steps)
+            sides = query_key_texts(self.loaded.model, record, len(tokens))
             for call, (heads, scope) in enumerate(looks):
-                turn = call if itself else crossed + stepwise
-                crossed += not itself
-                order = [(turn + k) % len(tokens) for k in range(len(tokens))]
+                # A module that reads several texts reads each as often as the others.
+                query, key = sides[call * len(sides) // max(len(looks), len(sides))]
                 _, queries, keys = heads.shape
-                if itself and queries == 1 and all(len(own) > 1 for own in tokens):
+                if query is None and queries == 1 and itself:
                     rows = self._axis(Axis([self.loaded.task.target], "steps"))  # learned
                 else:
-                    rows = side(queries, order)
-                across = order if itself else order[::-1]
-                if queries > 1 and rows in places:  # one text looks at itself, or at the other
-                    who = places.index(rows)
-                    across = [who] if itself else [*(own for own in across if own != who), who]
-                if "word" in record.axes:  # a word looks at what is its own
-                    columns = self._axis(axis_of(None, keys))
-                else:
-                    columns = side(keys, across)
+                    rows = words(query, queries)
+                # A word looks at what is its own.
+                columns = words(None if "word" in record.axes else key, keys)
                 layer = sum(own.kind == (record.role or record.name) for own in self.maps) + 1
                 self.maps.append(
                     Map.of(
