@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from regard import catalog, watch
-from regard.attention import Edges, explain
+from regard.attention import Edges, LeakyAdditive, SplitLinear, explain
 from regard.data.graphs.neighbors import Compressed
 from regard.errors import RequestError
 from regard.layers.sparse import CSRMatrix
@@ -272,6 +272,58 @@ def test_the_model_is_pytorch_geometrics_with_its_weights_copied():
     assert torch.equal(index[0][order], edges.sources)
     ours = seen["hidden.0.attention"].weights
     assert torch.allclose(ours, weights[order].T, atol=1e-6)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("torch_geometric") is None,
+    reason="PyTorch Geometric is not installed (pip install torch_geometric)",
+)
+@pytest.mark.filterwarnings("ignore")
+def test_dynamic_scores_are_those_of_gatv2():
+    """Two layers of GATv2Conv with their weights copied: logits, and gradients of the scores."""
+    from torch_geometric.nn import GATv2Conv
+
+    torch.manual_seed(0)
+    x, pairs = torch.randn(50, 12), torch.unique(torch.randint(50, (2, 300)), dim=1)
+    pairs = pairs[:, pairs[0] != pairs[1]]
+    theirs = [
+        GATv2Conv(12, 8, heads=4, residual=False),
+        GATv2Conv(32, 5, heads=3, concat=False, residual=False),
+    ]
+    model = GAT(12, 5, heads=4, output_heads=3, score="dynamic").eval()
+    for ours, layer in zip([model.hidden[0], model.out], theirs, strict=True):
+        torch.nn.init.normal_(layer.bias)
+        with torch.no_grad():
+            layer.lin_l.bias.zero_()
+            layer.lin_r.bias.zero_()
+            ours.project.weight.copy_(layer.lin_l.weight.T)
+            ours.look.weight.copy_(layer.lin_r.weight.T)
+            ours.attention.score.v.copy_(layer.att[0])
+            ours.bias.copy_(layer.bias)
+    logits = model(x, Edges.of(pairs, 50, loops=True)).logits
+    expected = theirs[1](F.elu(theirs[0](x, pairs)), pairs)
+    assert (expected - logits).abs().max() < 1e-5
+    logits.square().sum().backward()
+    expected.square().sum().backward()
+    for ours, layer in zip([model.hidden[0], model.out], theirs, strict=True):
+        for own, other in (
+            (ours.project.weight.grad, layer.lin_l.weight.grad.T),
+            (ours.look.weight.grad, layer.lin_r.weight.grad.T),
+            (ours.attention.score.v.grad, layer.att.grad[0]),
+        ):
+            torch.testing.assert_close(own, other, atol=1e-3, rtol=1e-4)
+
+
+def test_dynamic_scores_prefer_other_keys_for_other_queries():
+    """What SplitLinear cannot (Brody et al. 2022, theorem 1): each query its own best key."""
+    score = LeakyAdditive(2, slope=0.0)
+    with torch.no_grad():
+        score.v.copy_(torch.tensor([1.0, 1.0]))
+    x = 4 * torch.eye(2) - 2
+    best = score(-x, score.prepare(x)).argmax(-1)
+    assert best.tolist() == [1, 0]
+    split = SplitLinear(2, 2)
+    assert split(-x, split.prepare(x)).argmax(-1).unique().numel() == 1
 
 
 @pytest.mark.skipif(

@@ -51,6 +51,7 @@ from regard.attention.score import FeatureAdditive as FeatureAdditive
 from regard.attention.score import FeaturePerceptron as FeaturePerceptron
 from regard.attention.score import General as General
 from regard.attention.score import InverseEuclidean as InverseEuclidean
+from regard.attention.score import LeakyAdditive as LeakyAdditive
 from regard.attention.score import Location as Location
 from regard.attention.score import LocationAware as LocationAware
 from regard.attention.score import NegativeSquaredEuclidean as NegativeSquaredEuclidean
@@ -115,6 +116,7 @@ __all__ = [
     "Identity",
     "IntraTemporal",
     "InverseEuclidean",
+    "LeakyAdditive",
     "Lengths",
     "LocalMonotonic",
     "LocalPredictive",

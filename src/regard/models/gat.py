@@ -5,6 +5,7 @@ r"""Graph attention. Veličković et al., "Graph Attention Networks", ICLR 2018,
     h'_i  = ‖_k ELU(Σ_j α^k_ij W^k h_j)                   hidden layers: K heads side by side   (5)
     y_i   = softmax(mean_k Σ_j α^k_ij W^k h_j)            output layer: heads averaged    (6)
     h'_i  = ‖_k ELU(Σ_j α^k_ij W^k h_j + V^k h_i + b^k)   with a skip connection          3.3
+    e_ij  = a^T LeakyReLU(W_l h_i + W_r h_j)    `score: dynamic`, GATv2 (Brody et al. 2022, eq. 7)
 
 A node is a query, its neighbors are the memory: the one operation under the mask `Edges`.
 
@@ -26,7 +27,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import Attention, Edges, SplitLinear, Uniform, WeightedSum
+from regard.attention import Attention, Edges, LeakyAdditive, SplitLinear, Uniform, WeightedSum
 from regard.attention.score import Score
 from regard.errors import RequestError, nearest
 from regard.layers.dropout import dropout
@@ -45,11 +46,16 @@ def _uniform(size: int, heads: int, slope: float) -> Score:
     return Uniform()
 
 
+def _leaky(size: int, heads: int, slope: float) -> Score:
+    return LeakyAdditive(size, heads=heads, slope=slope)
+
+
 SCORES: dict[str, Callable[[int, int, float], Score]] = {
     "split-linear": _split_linear,
     "uniform": _uniform,
+    "dynamic": _leaky,
 }
-"""By name: the paper's, and its baseline of constant attention (Const-GAT)."""
+"""By name: the paper's, its baseline of constant attention (Const-GAT), and GATv2's."""
 
 _NO_EDGES = Edges(torch.zeros(1, dtype=torch.int64), torch.zeros(0, dtype=torch.int64))
 
@@ -65,7 +71,8 @@ class GraphAttention(nn.Module):
         dropout: on the layer's inputs, and on W h where it is read.
         attention_dropout: on the weights.
         slope: of the leaky ReLU below 0.
-        score: how well a neighbor matches: one of `SCORES`, or a part of one's own.
+        score: how well a neighbor matches: one of `SCORES`, or a part of one's own. "dynamic" is
+            GATv2 (Brody, Alon and Yahav 2022): who looks has a projection of its own.
         skip: add a learned projection V h_i + b of a node's own features (which are dense then).
 
     Shapes:
@@ -91,6 +98,9 @@ class GraphAttention(nn.Module):
         self.heads, self.average, self.dropout = heads, average, dropout
         self.project = SparseLinear(inputs, heads * hidden, dropout=dropout)
         part = SCORES[score](hidden, heads, slope) if isinstance(score, str) else score
+        self.look = None
+        if isinstance(part, LeakyAdditive):  # W_l; the other projection is W_r
+            self.look = SparseLinear(inputs, heads * hidden, dropout=dropout)
         self.attention = Attention(
             score=part,
             read=WeightedSum(dropout=attention_dropout),
@@ -109,15 +119,18 @@ class GraphAttention(nn.Module):
     ) -> Float[Tensor, "lookers outputs"]:
         """Look at the neighbors; those who look are the first `edges.queries` nodes."""
         own: Tensor | float = 0.0
-        if self.skip is None or isinstance(x, CSRMatrix):
+        looking = None
+        if isinstance(x, CSRMatrix) or (self.skip is None and self.look is None):
             h = self.project(x)
+            looking = None if self.look is None else self.look(x)  # with a dropout of its own
         else:
-            x = dropout(x, self.dropout, self.training)  # the same for both projections
-            h = x @ self.project.weight
-            own = self.skip(x[: edges.queries])
+            x = dropout(x, self.dropout, self.training)  # the same for all projections
+            h, near = x @ self.project.weight, x[: edges.queries]
+            looking = None if self.look is None else near @ self.look.weight
+            own = 0.0 if self.skip is None else self.skip(near)
         value = dropout(h, self.dropout, self.training)
         nodes = self._split(h)
-        query = nodes[:, : edges.queries]
+        query = (nodes if looking is None else self._split(looking))[:, : edges.queries]
         context: Tensor = self.attention(query, nodes, self._split(value), mask=edges).context
         context = context.mean(0) if self.average else context.transpose(0, 1).flatten(1)
         return context + self.bias + own

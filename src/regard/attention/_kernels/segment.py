@@ -15,12 +15,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.attention._kernels.leaky_edges import edge_leaky
 from regard.attention._ops import eager
 from regard.attention.call import Attended, Call
 from regard.attention.mask import Edges
 from regard.attention.plain import exactly
 from regard.attention.read import WeightedSum
-from regard.attention.score import Additive, DotLike, SplitLinear
+from regard.attention.score import Additive, DotLike, LeakyAdditive, SplitLinear
 from regard.attention.select import Softmax
 from regard.native.csr import compressed
 from regard.native.derivatives import double_backward, double_backward_wanted
@@ -55,7 +56,8 @@ class Segment:
         if type(call.read) is not WeightedSum:
             return f"{type(call.read).__name__} is not a weighted sum"
         score = call.score
-        if hasattr(score, "as_dot") or isinstance(score, SplitLinear) or shared_additive(score):
+        paired = isinstance(score, SplitLinear | LeakyAdditive)
+        if hasattr(score, "as_dot") or paired or shared_additive(score):
             return None
         return f"{type(score).__name__} is not known to be decided by one query and one key"
 
@@ -108,6 +110,9 @@ def _scores(call: Call, mask: Edges) -> Tensor:
         form = score.additive(query, key, call.prepared)
         return _edge_additive(form.query, form.key, form.v, mask)
     keys = call.keys
+    if isinstance(score, LeakyAdditive):
+        score.check_fits(query, keys)
+        return edge_leaky(query, keys, score.v, score.slope, mask)
     if isinstance(score, SplitLinear):
         half = score.query_half(query)[..., 0].index_select(-1, mask.targets)
         return F.leaky_relu(half + keys[..., 0].index_select(-1, mask.sources), score.slope)

@@ -18,6 +18,7 @@ from regard.attention.score.euclidean import (
 from regard.attention.score.features import FeatureAdditive as FeatureAdditive
 from regard.attention.score.features import FeaturePerceptron as FeaturePerceptron
 from regard.attention.score.features import SourceToToken as SourceToToken
+from regard.attention.score.leaky import LeakyAdditive as LeakyAdditive
 from regard.attention.score.location import Location as Location
 from regard.attention.score.location_aware import LocationAware as LocationAware
 from regard.attention.score.pairwise import Biaffine as Biaffine
