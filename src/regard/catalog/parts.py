@@ -51,6 +51,7 @@ PARTS: Mapping[str, Mapping[str, Part]] = {
         "general": Part("General", _MATRIX),
         "cosine": Part("Cosine", alike=True),
         "trilinear": Part("Trilinear", {"dim": "query"}, alike=True),
+        "leaky": Part("LeakyAdditive", {"dim": "query"}, alike=True),
         "biaffine": Part("Biaffine", _MATRIX),
         "euclidean": Part("NegativeSquaredEuclidean", alike=True),
         "location": Part("Location", {"query_dim": "query", "max_length": "positions"}),

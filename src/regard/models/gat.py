@@ -72,7 +72,7 @@ class GraphAttention(nn.Module):
         attention_dropout: on the weights.
         slope: of the leaky ReLU below 0.
         score: how well a neighbor matches: one of `SCORES`, or a part of one's own. "dynamic" is
-            GATv2 (Brody, Alon and Yahav 2022): who looks has a projection of its own.
+            GATv2 (Brody, Alon and Yahav 2022): the query has a projection of its own.
         skip: add a learned projection V h_i + b of a node's own features (which are dense then).
 
     Shapes:
