@@ -24,6 +24,7 @@ from regard.attention import (
     Lengths,
     MultiHead,
     PreviousWeights,
+    TalkingHeads,
     Window,
 )
 from tests.attention import combine
@@ -50,6 +51,8 @@ class Case:
         parts = {slot: make() for slot, make in self.slots.items()}
         if self.layer == "MultiHead" and isinstance(parts.get("position"), ALiBi):
             parts["position"] = ALiBi(HEADS)
+        if self.layer == "MultiHead" and isinstance(parts.get("select"), TalkingHeads):
+            parts["select"] = TalkingHeads(HEADS)
         layer: nn.Module = Attention(**parts)
         if self.layer == "MultiHead":
             layer = MultiHead(HEADS * D, HEADS, layer)

@@ -32,6 +32,7 @@ BELONG = {
     "FeatureSoftmax": "weights of each feature", "Hard": "needs a reward in the loss",
     "Identity": "weights without a sum", "OverQueries": "normalizes over queries",
     "LocalMonotonic": "must know the number of the step", "Monotonic": "carries an alignment",
+    "TalkingHeads": "needs an axis of heads: `attention: {talking: true}` of a Transformer",
     "MonotonicChunkwise": "carries an alignment", "TemporalSoftmax": "carries scores",
 }  # fmt: skip
 """Parts that no setting names, and why."""

@@ -16,6 +16,9 @@ from regard.attention import (
     RelativeValues,
     ScaledDot,
     Score,
+    Select,
+    Softmax,
+    TalkingHeads,
     WeightedSum,
 )
 from regard.errors import RequestError, nearest
@@ -44,12 +47,18 @@ class AttentionSettings:
         dropout: on the attention weights; 0 in the paper.
         window: r, how many positions self-attention may look at: its own, r // 2 before and
             (r - 1) // 2 behind (in the decoder none behind); None: all.
+        talking: whether heads exchange scores and weights; see `TalkingHeads`.
     """
 
     head_dim: int | None = None
     value_head_dim: int | None = None
     dropout: float = 0.0
     window: int | None = None
+    talking: bool = False
+
+    def selection(self, heads: int) -> Select:
+        """How weights are made of scores."""
+        return TalkingHeads(heads) if self.talking else Softmax()
 
     def __post_init__(self) -> None:
         if self.window is not None and self.window < 1:
@@ -100,7 +109,8 @@ class PositionSettings:
 def cross_attention(dim: int, heads: int, settings: AttentionSettings) -> MultiHead:
     """A decoder layer's attention to the encoder."""
     read = WeightedSum(settings.dropout)
-    return _multihead(dim, heads, settings, Attention(read=read, role="cross"))
+    inner = Attention(select=settings.selection(heads), read=read, role="cross")
+    return _multihead(dim, heads, settings, inner)
 
 
 def self_attention(
@@ -129,7 +139,8 @@ def self_attention(
             score = RelativeKeys(size, clip, heads=tables)
         if position.relative != "keys":
             read = RelativeValues(wide, clip, heads=tables, dropout=settings.dropout)
-    inner = Attention(score, position=bias, read=read, mask=mask, role=role)
+    select = settings.selection(heads)
+    inner = Attention(score, position=bias, read=read, select=select, mask=mask, role=role)
     return _multihead(dim, heads, settings, inner)
 
 

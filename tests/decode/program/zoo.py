@@ -193,6 +193,7 @@ CASES = [
     Case("transformer", {"position": {"kind": "shaw", "clip": 2}}),
     Case("transformer", {"position": {"kind": "bias", "clip": 2}}),
     Case("transformer", {"position": {"kind": "buckets", "clip": 6, "buckets": 4}}),
+    Case("transformer", {"attention": {"talking": True}}),
     Case("transformer", {"position": {"kind": "learned"}}),
     Case("transformer", {"norm": "pre"}),
     Case("marian"),

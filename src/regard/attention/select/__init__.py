@@ -19,4 +19,5 @@ from regard.attention.select.softmax import Softmax as Softmax
 from regard.attention.select.sparse import Entmax15 as Entmax15
 from regard.attention.select.sparse import Sparsemax as Sparsemax
 from regard.attention.select.sparse import TopK as TopK
+from regard.attention.select.talking import TalkingHeads as TalkingHeads
 from regard.attention.select.temporal import TemporalSoftmax as TemporalSoftmax
