@@ -307,6 +307,7 @@ def test_old_settings_of_the_transformer_are_in_sections(file, caplog):
         "kind": "sinusoid",
         "max_length": 1024,
         "clip": 16,
+        "buckets": 8,
         "relative": "both",
         "tables": "head",
     }
