@@ -45,6 +45,45 @@ def test_another_section_can_be_asked_for(given):
     assert recipe.load(mine, ["data.use=data/questions"]).data["path"] == "questions"
 
 
+KEPT = "where: {speaker: ann}\nvectors: {path: glove.npz}\n"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "kept"),
+    [
+        ({"data": {"path": "other"}}, ["where", "vectors"]),
+        ({"data.path": "other"}, ["where", "vectors"]),
+        ({"data": {"path": "other", "vectors": None}}, ["where"]),
+        ({"data.path": "other", "data.where": None}, ["vectors"]),
+        ({"data.path": "other", "data.where.speaker": "bob", "data.vectors.path": "a.npz"}, []),
+        ({"data.path": "corpus"}, []),
+        ({"data.where": None}, []),
+    ],
+)
+def test_what_stays_of_other_data_is_said(given, overrides, kept, caplog):
+    """A path is merged as any key: rows that `where` chose are then chosen of other data."""
+    mine, shared = given
+    shared.write_text(shared.read_text() + KEPT)
+    found = recipe.load(mine, overrides)
+    found.check()
+    found.check()  # it is said once
+    lines = {"where": 4, "vectors": 5}
+    which = " and ".join(f"data.{key} ({recipe.load(mine).where(f'data.{key}')})" for key in kept)
+    assert all(f"shared.yaml:{lines[key]})" in which for key in kept)
+    said = f"command line: data.path is 'other' now, and {which} still hold"
+    end = f"{'s' * (len(kept) == 1)}; data.{kept[0]}=null leaves it out" if kept else ""
+    assert caplog.messages == [said + end] * bool(kept)
+
+
+def test_a_recipe_that_gives_another_path_than_its_shared_data_says_what_stays(given, caplog):
+    mine, shared = given
+    shared.write_text(shared.read_text() + KEPT)
+    mine.write_text(mine.read_text().replace("  max_length", "  path: own\n  max_length"))
+    recipe.load(mine).check()
+    (said,) = caplog.messages
+    assert "mine.yaml:6: data.path is 'own' now, and data.where (" in said
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -1,9 +1,11 @@
 """Every task takes the same way: what is common is final, and who cannot do a thing says so."""
 
 import inspect
+import re
 
 import pytest
 
+import regard
 from regard import tasks
 from regard.datasets.split_reader import SplitReader
 from regard.errors import RequestError
@@ -61,6 +63,22 @@ def test_who_lacks_an_ability_says_so(asked):
         assert said is None or (name in said and ABILITIES[asked] in said)
         found[said is None].append(name)
     assert all(found.values())
+
+
+@pytest.mark.parametrize("name", ["emoji-small", "digits-small", "handwriting-small"])
+def test_inputs_that_cannot_be_read_make_no_data_set(name, tmp_path):
+    """A folder in place of a picture or a sound: `asked`, `predict`, `stream` and `view` agree."""
+    loaded, text = regard.load(name), str(tmp_path)
+    given = loaded.task.asked([text, text], loaded.fields)
+    assert given.dataset is None
+    assert list(given.places) == []
+    why = f"{tmp_path} is a folder; a file was expected"
+    found = [*given.refused, *loaded.predict([text])]
+    if isinstance(loaded.task, abilities.StreamsText):
+        found += loaded.task.stream(loaded.model, text, loaded.decoder, loaded.fields)
+    assert all(one.output == "" and why in one.refused for one in found)
+    with pytest.raises(RequestError, match=re.escape(why)):
+        loaded.task.view(loaded, [text])
 
 
 def refusal(asked, task):

@@ -144,7 +144,7 @@ def content(place: str, inside: str = "") -> bytes:
     """The bytes of a file, or of a member of an archive, which is read in place.
 
     Raises:
-        RequestError: it is not an archive, or has no such member.
+        RequestError: it is not an archive, or has no such member, or none is named.
     """
     if place.startswith(URL):
         try:
@@ -153,6 +153,8 @@ def content(place: str, inside: str = "") -> bytes:
             raise RequestError("a data: URL without base64") from None
     _refuse_paths()
     if not inside:
+        if place.endswith(".tar"):
+            raise RequestError(f"{place} is an archive: name a member of it, {place}#NAME")
         return Path(place).read_bytes()
     members = _members(place, stamp(place))
     if inside not in members:

@@ -114,7 +114,7 @@ class Recipe:
             RequestError: an unknown key, a missing one, a value of another type or out of range, or
                 one that its constructor refuses; with its place.
         """
-        self.layers.warn_of_old_names()
+        self.layers.warn()
         for section, (target, given) in self._targets.items():
             values = {
                 k: v for k, v in self._at(section).items() if f"{section}.{k}" not in self._targets
@@ -206,12 +206,14 @@ def load(
     shared = _named("data", said, "use")
     places = {key: f"{path}:{line}" for key, line in lines.items()}
     under = None
+    below: dict[str, Any] = {}
     if shared is not None:
         used = [*(["tiny.data.use"] if tiny else []), "data.use"]
         here = next((places[key] for key in used if key in places), "command line")
         asked = _named("data", [pairs], "use") is not None
         under = shared_file(shared, file, "command line" if asked else here)
-        layers.lay(*shared_data(under))
+        below, lines_below = shared_data(under)
+        layers.lay(below, lines_below)
     layers.lay(values, places)
     if tiny:
         layers.lay(small, {key: f"{path}:{line}" for key, line in _inside(lines, "tiny")})
@@ -220,6 +222,7 @@ def load(
         layers.lay({key: value}, dict.fromkeys(written, "command line"))
     if shared is not None and isinstance(layers.values["data"], dict):
         layers.values["data"].pop("use", None)
+    _note_kept(layers, [below, *said])
     for switch, models in old_names.SWITCHES.items():
         layers.choose("model", switch, models)
     for section, value in layers.values.items():
@@ -248,6 +251,38 @@ def _named(section: str, layers: Sequence[Mapping[str, Any]], key: str = "name")
             name = inside.get(key, name)
         name = layer.get(f"{section}.{key}", name)
     return name
+
+
+OF_ONE_PATH = ("where", "split", "vectors")
+"""Keys of `data` that say something of the data at its path, and not of every data set alike."""
+
+
+def _note_kept(layers: Layered, said: Sequence[Mapping[str, Any]]) -> None:
+    """Note what stays of other data where a layer gives a path: mappings are merged."""
+    paths = [_named("data", [layer], "path") for layer in said]
+    named = [i for i, path in enumerate(paths) if path is not None]
+    if not named or all(paths[i] == paths[named[-1]] for i in named):
+        return
+    kept = [
+        key
+        for key in OF_ONE_PATH
+        if not any(_names("data", key, layer) for layer in said[named[-1] :])
+        and layers.values["data"].get(key) is not None
+    ]
+    if kept:
+        which = " and ".join(f"data.{key} ({layers.where(f'data.{key}')})" for key in kept)
+        layers.notes.append(
+            f"{layers.where('data.path')}: data.path is {paths[named[-1]]!r} now, and {which} "
+            f"still hold{'s' * (len(kept) == 1)}; data.{kept[0]}=null leaves it out"
+        )
+
+
+def _names(section: str, key: str, layer: Mapping[str, Any]) -> bool:
+    """Whether a layer sets a key of a section, or something inside it."""
+    inside, dotted = layer.get(section), f"{section}.{key}"
+    return (isinstance(inside, Mapping) and key in inside) or any(
+        one == dotted or one.startswith(f"{dotted}.") for one in layer
+    )
 
 
 def _keys(value: Any) -> Iterator[str]:

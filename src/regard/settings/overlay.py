@@ -36,6 +36,7 @@ class Layered:
         self.file = file
         self.old = dict(old or {})
         self._renamed: dict[str, str] = {}  # old dotted key -> where it stands
+        self.notes: list[str] = []
         self.lay(values, {key: f"{file}:{line}" for key, line in lines.items()})
 
     def lay(self, values: Mapping[str, Any], origin: Mapping[str, str], prefix: str = "") -> None:
@@ -110,8 +111,11 @@ class Layered:
             self._renamed[dotted] = self.origin[f"{section}.name"] = self.origin.pop(dotted)
             self.old[dotted] = f"{section}.name={inside['name']}"
 
-    def warn_of_old_names(self) -> None:
-        """Say once of each old name that was met what it is called today."""
+    def warn(self) -> None:
+        """Log the notes, and what each old name is called today; once."""
+        for note in self.notes:
+            _talk.warning(note)
+        self.notes.clear()
         for key, place in self._renamed.items():
             _talk.warning("%s: %s is now called %s", place, key, self.old[key])
         self._renamed.clear()

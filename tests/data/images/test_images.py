@@ -88,6 +88,9 @@ ODD = {
     "moves.webp": (_animated, "animated picture", "2 frames"),
     "moves.png": (_animated, "animated picture", "2 frames"),
     "drawing.gif": (picture, "no picture", "PNG, JPEG or WebP"),
+    "folder": (lambda p: p.mkdir(), "no such picture", "is a folder; a file was expected"),
+    "many.tar": (lambda p: tarfile.open(p, "w").close(), "no such picture", "many.tar#NAME"),
+    "none.npz": (lambda p: np.savez(p), "no array of pictures", "there is nothing"),
 }  # fmt: skip
 
 

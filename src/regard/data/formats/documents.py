@@ -8,7 +8,7 @@ from regard.data.annotations.documents import RelationDocument, as_line, from_js
 from regard.data.files import records
 from regard.data.files.registry import format_of
 from regard.data.formats import bioc, pubtator
-from regard.data.problems import Problems, Silent
+from regard.data.problems import Problems
 from regard.errors import RequestError, nearest
 from regard.system.plain_json import read_json
 
@@ -26,7 +26,10 @@ __all__ = [
 Documents = Iterator[tuple[int, RelationDocument]]
 
 
-def _of_lines(path: str | Path, problems: Problems) -> Documents:
+def _objects(
+    path: str | Path, problems: Problems
+) -> Iterator[tuple[int, RelationDocument, dict[str, Any]]]:
+    """The documents of JSON lines, each with its line and the whole object."""
     for number, value in records.objects(path, problems):
         try:
             found = from_json(value)
@@ -34,9 +37,14 @@ def _of_lines(path: str | Path, problems: Problems) -> Documents:
             problems.add(str(path), number, "broken document", str(error))
             continue
         if found.text.strip():
-            yield number, found
+            yield number, found, value
         else:
             problems.add(str(path), number, "no text")
+
+
+def _of_lines(path: str | Path, problems: Problems) -> Documents:
+    for number, found, _ in _objects(path, problems):
+        yield number, found
     problems.report(str(path))
 
 
@@ -85,22 +93,25 @@ def with_groups(
     Raises:
         RequestError: as `read`, or no document has such a key.
     """
-    keys: dict[int, Any] = {}
-    if by not in ("", "id"):
-        if (format or documents_format(path)) != "jsonl":
-            raise RequestError(f"data.split.by: documents of {path} have no {by!r}; expected id")
-        known = dict[str, None]()
-        for number, value in records.objects(path, Silent()):
+    if by in ("", "id"):
+        for number, one in read(path, format, problems):
+            yield number, one, one.id if by else one.text
+        return
+    if (format or documents_format(path)) != "jsonl":
+        raise RequestError(f"data.split.by: documents of {path} have no {by!r}; expected id")
+    known, missing, met = dict[str, None](), list[int](), False
+    for number, one, value in _objects(path, problems):
+        if by in value:
+            met = True
+            yield number, one, str(value[by])
+        else:
             known.update(dict.fromkeys(value))
-            if by in value:
-                keys[number] = value[by]
-        if not keys:
-            raise RequestError(f"data.split.by: {path} has no {by!r}: {nearest(by, known)}")
-    for number, one in read(path, format, problems):
-        if by and by != "id" and number not in keys:
-            problems.add(str(path), number, "lacks a column", repr(by))
-            continue
-        yield number, one, str(keys[number]) if number in keys else one.id if by else one.text
+            missing.append(number)
+    if not met:
+        raise RequestError(f"data.split.by: {path} has no {by!r}: {nearest(by, known)}")
+    for number in missing:
+        problems.add(str(path), number, "lacks a column", repr(by))
+    problems.report(str(path))
 
 
 def write(documents: Sequence[RelationDocument], path: str | Path, format: str = "") -> None:

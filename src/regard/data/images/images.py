@@ -197,7 +197,7 @@ def _of_array(picture: PictureSource) -> Pixels:
     found = arrays(picture.place)
     array = found.get(name or IMAGES)
     if array is None or array.ndim not in (3, 4) or array.dtype != np.uint8:
-        there = ", ".join(f"{n}: {a.dtype} {a.shape}" for n, a in found.items())
+        there = ", ".join(f"{n}: {a.dtype} {a.shape}" for n, a in found.items()) or "nothing"
         said = (
             f"{name or IMAGES!r} of bytes (N, H, W) or (N, H, W, 3) was expected, there is {there}"
         )

@@ -228,6 +228,8 @@ class Generation(Task):
                 refused[place] = Prediction(texts[place], "", refused=said)
             else:
                 places.append(place)
+        if not places:
+            return Asked(None, places, refused)
         column = field.encode(values, lambda *_: None, fields, {"source": values})
         telling_unknown(column, values, field)
         nothing = RaggedIds.rows([[] for _ in values])
@@ -323,7 +325,7 @@ class Generation(Task):
         told = {name: value if value is None else [value] for name, value in asked.items()}
         each = self.checked(told, [text], known)
         given = self.asked([text], known)
-        if not self.batches(given.dataset, self.max_source):
+        if given.dataset is None or not self.batches(given.dataset, self.max_source):
             return iter(given.refused)
         batch, told = self._told(model, given.dataset, [0], decoder, known, each)
         steps = decoder.steps(*batch, **told, deadline=deadline)

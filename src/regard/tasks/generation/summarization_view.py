@@ -93,7 +93,7 @@ def look(
     """
     task, fields, model = loaded.task, loaded.fields, loaded.model
     asked = task.asked([text], fields)
-    if not task.batches(asked.dataset, task.max_source):
+    if asked.dataset is None or not task.batches(asked.dataset, task.max_source):
         told = asked.refused[0].refused or "the input is empty: there is nothing to look at"
         raise RequestError(told)
     source, lengths = asked.dataset.sources([0])
