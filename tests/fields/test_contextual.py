@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import unicodedata
 
 import numpy as np
 import pytest
@@ -45,6 +46,21 @@ def read(monkeypatch):
 
 def contextual(tiny, **settings):
     return EncoderStates.of({"encoder": str(tiny), **settings}).checked()
+
+
+@pytest.mark.parametrize("kind", [TextField, MarkedTextField])
+def test_states_are_those_of_one_normal_form(kind, tiny, read):
+    """An encoder whose tokenizer composes nothing has one state for "é", however it is written."""
+    texts = ["the caf\xe9 is <e1>caf\xe9s</e1> <e2>a</e2>", "dog <e1>\xe9</e1> <e2>e</e2>"]
+    apart = [unicodedata.normalize("NFD", text) for text in texts]
+    field = kind("wordpunct", lowercase=True, end=False).learn(texts).in_context(contextual(tiny))
+    first, second = field.states(texts), field.states(apart)
+    each = [[rows[i] for i in range(len(texts))] for rows in (first, second)]
+    for one, other, text in zip(*each, texts, strict=True):
+        assert len(one) == len(field.cut(text).offsets)
+        np.testing.assert_array_equal(one, other)
+    assert all(text == unicodedata.normalize("NFC", text) for text in read)
+    assert np.abs(each[0][0][1] - field.states([texts[0].replace("\xe9", "e")])[0][1]).max() > 1e-3
 
 
 def test_a_second_run_encodes_nothing_and_a_cut_one_goes_on(tiny, tmp_path, read, monkeypatch):

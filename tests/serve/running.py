@@ -91,9 +91,11 @@ class Command:
 
     Args:
         files: that it may have open; 0: as many as this process.
+        wait: for the line for people that ends so, not for the record of the log.
     """
 
-    def __init__(self, *words: str, files: int = 0, **more: str) -> None:
+    def __init__(self, *words: str, files: int = 0, wait: str = "", **more: str) -> None:
+        self.wait = wait
         path = os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])
         self.process = subprocess.Popen(
             [sys.executable, "-m", "regard", "serve", *words, "--port", "0"],
@@ -115,7 +117,14 @@ class Command:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.lines.append(line)
-            if line.startswith("{") and json.loads(line).get("message") == "serving":
+            if self.wait and line.rstrip().endswith(self.wait):
+                self.address = line.removesuffix("\n").removesuffix(self.wait).strip()
+                self.serving.set()
+            elif (
+                not self.wait
+                and line.startswith("{")
+                and json.loads(line).get("message") == "serving"
+            ):
                 self.address = json.loads(line)["address"]
                 self.serving.set()
         self.serving.set()

@@ -14,6 +14,7 @@ import pytest
 import uvicorn
 
 from regard.serve.server import Server
+from regard.serve.settings import bound
 from tests.cli.run import run, run_alone
 from tests.folder import toy
 from tests.serve.running import Command, application, settings
@@ -97,6 +98,31 @@ def test_the_client_needs_neither_torch_nor_fastapi():
         [sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": path}
     )
     assert (ran.returncode, ran.stdout.strip()) == (0, "")
+
+
+def test_who_is_told_that_it_is_ready_can_connect(models):
+    own, found = application("de-en-small", models=models), []
+    with bound(settings("de-en-small", port=0)) as listening:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(listening.getsockname())
+
+        def ready():
+            socket.create_connection(listening.getsockname()).close()
+            found.append("connected")
+            server.should_exit = True
+
+        config = uvicorn.Config(own, log_config=None, lifespan="on")
+        server = Server(config, settings("de-en-small"), own.state.service.gate, ready)
+        server.run(sockets=[listening])
+    assert found == ["connected"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_the_address_is_printed_when_it_answers(workers):
+    command = Command("de-en-small", "--workers", workers, wait="(Ctrl-C ends it)")
+    assert httpx.get(f"{command.address}/ready", timeout=60).status_code == 200
+    assert command.end(signal.SIGTERM) == 0
 
 
 @pytest.mark.slow

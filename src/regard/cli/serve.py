@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli._common import say, show_traces
+from regard.cli._common import show_traces
 from regard.cli._folder import Device
 from regard.errors import RequestError
 from regard.system.devices import device_named
@@ -150,16 +150,21 @@ def serve(
         raise RequestError(f"{host}:{port}: {error}") from None
     address, number = listening.getsockname()[:2]
     shown = f"[{address}]" if ":" in address else address
-    say(f"http://{shown}:{number}  (Ctrl-C ends it)")
+
+    def ready() -> None:
+        """Print the address when it answers, for people: logs are JSON by then."""
+        if level <= logging.INFO:
+            typer.echo(f"http://{shown}:{number}  (Ctrl-C ends it)", err=True)
+
     with listening:
         if workers == 1:
             from regard.serve.server import serve as run
 
-            run(settings, [listening], level=level)
+            run(settings, [listening], level=level, ready=ready)
             return
         from regard.serve.workers import serve_together
 
-        if code := serve_together(settings, listening, workers, level):
+        if code := serve_together(settings, listening, workers, level, ready):
             raise typer.Exit(code)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.ragged import RaggedIds
-from regard.data.text.normal_form import composed_all
+from regard.data.text.normal_form import Composed, composed_all
 from regard.data.text.segmented import chosen_kind
 from regard.data.text.tokenizer import SPACE, SPECIALS, Encoding, Tokenizer
 from regard.data.text.vocabulary_growth import frequent, grown, longest_pieces
@@ -175,9 +175,10 @@ class TextField(Field):
         return self.contextual.rows([text for text, _ in read], [places for _, places in read])
 
     def to_encoder(self, value: Any) -> tuple[str, NDArray[np.int64]]:
-        """(the text that an encoder reads, where each token is in it (tokens, 2))."""
-        text = self.written(value)
-        return text, np.array(self.cut(text).offsets, np.int64).reshape(-1, 2)
+        """(the text that an encoder reads, in NFC, where each token is in it (tokens, 2))."""
+        text = Composed(self.written(value))
+        spans = [(text.from_raw(a), text.from_raw(b)) for a, b in self.cut(text.raw).offsets]
+        return text.text, np.array(spans, np.int64).reshape(-1, 2)
 
     # -- the field
 

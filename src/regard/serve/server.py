@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 import socket
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -27,9 +28,15 @@ class Server(uvicorn.Server):
     A second signal ends at once.
     """
 
-    def __init__(self, config: uvicorn.Config, settings: Settings, gate: Gate) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        settings: Settings,
+        gate: Gate,
+        ready: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(config)
-        self.settings, self.gate = settings, gate
+        self.settings, self.gate, self.ready = settings, gate, ready
         self._loop: asyncio.AbstractEventLoop | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -49,6 +56,7 @@ class Server(uvicorn.Server):
             names = [name for name, _ in self.settings.models]
             about = {"models": names, "address": f"http://{host}:{port}", "connections": most}
             log.info("serving", extra={"about": about})
+            self.ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take no more connections, and wait for the last answers."""
@@ -83,8 +91,13 @@ def serve(
     sockets: list[socket.socket],
     models: Models | None = None,
     level: int = logging.INFO,
+    ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until a signal comes."""
+    """Serve until a signal comes.
+
+    Args:
+        ready: called when models are loaded and connections are taken.
+    """
     start_logging(level)
     app = build(settings, models)
     options: dict[str, Any] = {}
@@ -102,6 +115,6 @@ def serve(
         timeout_graceful_shutdown=max(1, round(settings.limits.seconds)),
         **options,
     )
-    server = Server(config, settings, app.state.service.gate)
+    server = Server(config, settings, app.state.service.gate, ready)
     server.run(sockets=sockets)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -34,9 +35,16 @@ AGAIN = 1.0
 
 
 def serve_together(
-    settings: Settings, listening: socket.socket, count: int, level: int = logging.INFO
+    settings: Settings,
+    listening: socket.socket,
+    count: int,
+    level: int = logging.INFO,
+    ready: Callable[[], None] = lambda: None,
 ) -> int:
     """Serve with this many processes until a signal comes; one that dies is restarted.
+
+    Args:
+        ready: called when the first process takes connections.
 
     Returns:
         The exit code: not 0 where no process could begin.
@@ -50,7 +58,7 @@ def serve_together(
         if METHOD == "forkserver":
             os.environ["REGARD_SERVE_PRELOAD"] = _written(settings, Path(name))
             context.set_forkserver_preload(["regard.serve._preload"])
-        return _Supervisor(settings, listening, context, level).run(count)
+        return _Supervisor(settings, listening, context, level).run(count, ready)
 
 
 def _written(settings: Settings, folder: Path) -> str:
@@ -79,8 +87,7 @@ def _work(settings: Settings, listening: socket.socket, level: int, ready: Any) 
     except RegardError as error:
         sys.stderr.write(f"regard: {error}\n")
         sys.exit(error.exit_code)
-    ready.set()
-    serve(settings, [listening], models, level)
+    serve(settings, [listening], models, level, ready.set)
 
 
 class _Supervisor:
@@ -96,7 +103,7 @@ class _Supervisor:
         self.stopping = threading.Event()
         self.ready = context.Event()
 
-    def run(self, count: int) -> int:
+    def run(self, count: int, ready: Callable[[], None]) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         # The first alone: it writes the weights that the others map.
@@ -106,6 +113,7 @@ class _Supervisor:
                 every[0].terminate()
                 every[0].join()
                 return 0 if self.stopping.is_set() else every[0].exitcode or 1
+        ready()
         every += [self._start() for _ in range(count - 1)]
         while not self.stopping.wait(0.2):
             for place, one in enumerate(every):
