@@ -310,7 +310,6 @@ def test_old_settings_of_the_transformer_are_in_sections(file, caplog):
         "buckets": 8,
         "relative": "both",
         "tables": "head",
-        "buckets": 8,
     }
     file.write_text(today)
     expected = recipe.load(file, ["model.attention.window=4"], tiny=True).check()
