@@ -129,6 +129,12 @@ def test_a_graph_that_differs_is_not_written(classifier, tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
+def test_without_onnxruntime_it_says_that_nothing_was_compared(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(write, "find_spec", lambda name: None)
+    export("pronunciation-small", "onnx", tmp_path / "out")
+    assert "without onnxruntime the graphs are not compared with the model" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [

@@ -1,18 +1,21 @@
 """The files of a recorded model in ONNX: graphs, vocabularies, and a page with code that runs."""
 
 import json
+import logging
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from regard.convert._readme import PAGES, fill, longest
 from regard.convert.recorded.examples import SIZES, sources, text
 from regard.convert.recorded.generators import GeneratorGraphs, generator_graphs, joined_frames
 from regard.convert.recorded.readers import reader_graph
 from regard.data.text.tokenizer import KINDS
+from regard.decode.program.probes import words
 from regard.errors import RegardError, RequestError
 from regard.fields import TextField
 from regard.fields.clip import ClipField
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from regard.folder.loaded import Loaded
 
 __all__ = ["write_generator", "write_labels"]
+
+log = logging.getLogger(__name__)
 
 OFF = 1e-3
 """How far a graph may be off the model, of the largest score."""
@@ -41,7 +46,7 @@ def write_generator(loaded: "Loaded", out: Path) -> None:
     graphs = generator_graphs(loaded.model, examples, positions=longest(loaded))
     for name, graph in (("encoder", graphs.encoder), ("step", graphs.step)):
         (out / f"{name}.onnx").write_bytes(graph.SerializeToString())
-    _check(loaded.model, out / "encoder.onnx", unseen)
+    _check(loaded.model, out, unseen)
     join = joined_frames(loaded.model)
     side, field = next(iter(loaded.fields.items()))
     sides = loaded.tokenizers
@@ -112,34 +117,54 @@ def _limits(graphs: GeneratorGraphs, join: int) -> str:
     return " ".join(said)
 
 
-def _check(model: Any, path: Path, source: Inputs) -> None:
-    """Compare the first scores with the model's, where onnxruntime is installed.
+def _check(model: Any, out: Path, source: Inputs) -> None:
+    """Compare the first two steps with the model's, where onnxruntime is installed.
 
     Raises:
         RegardError: they differ.
     """
-    if find_spec("onnxruntime") is None:
+    if not _can_compare():
         return
     with torch.inference_mode():
-        begun = model.start(model.encode(source))
-        expected = model.step(torch.full((1, 1), BOS), begun)[0]
+        first, decoding = model.step(torch.full((1, 1), BOS), model.start(model.encode(source)))
+        order = torch.zeros(1, 2, dtype=torch.int64)  # two hypotheses, which read other tokens
+        tokens = words(model, 2)[None]
+        second, _ = model.step(tokens, decoding.select(order))
     given = {"source": source.values.numpy()}
     given |= {name: x.numpy() for name, x in source.extras.items()}
-    _compare(path, given, expected.numpy())
+    found = _compared(out / "encoder.onnx", given, first)
+    given = {"tokens": tokens.numpy(), "step": np.array(1)}
+    given |= {name: x for name, x in found.items() if name.startswith("memory")}
+    given |= {name: x[:, [0, 0]] for name, x in found.items() if name.startswith("state")}
+    _compared(out / "step.onnx", given, second)
 
 
-def _compare(path: Path, given: dict[str, Any], expected: Any) -> None:
+def _can_compare() -> bool:
+    there = find_spec("onnxruntime") is not None
+    if not there:
+        log.warning("onnx: without onnxruntime the graphs are not compared with the model")
+    return there
+
+
+def _compared(path: Path, given: dict[str, Any], scores: Tensor) -> dict[str, Any]:
+    """What a graph gives, whose logits are the model's scores.
+
+    Raises:
+        RegardError: they differ.
+    """
     import onnxruntime
 
-    found = onnxruntime.InferenceSession(str(path)).run(["logits"], given)[0]
-    real = np.isfinite(expected)
+    session, expected = onnxruntime.InferenceSession(str(path)), scores.numpy()
+    names = [one.name for one in session.get_outputs()]
+    every = dict(zip(names, session.run(None, given), strict=True))
+    found, real = every["logits"], np.isfinite(expected)
     off = np.abs(found[real] - expected[real]).max(initial=0.0)
-    if not np.array_equal(real, np.isfinite(found)) or off > OFF * max(
-        1.0, np.abs(expected[real]).max()
-    ):
+    most = OFF * np.abs(expected[real]).max(initial=1.0)
+    if off > most or not np.array_equal(real, np.isfinite(found)):
         raise RegardError(
             f"onnx: {path.name} differs from the model by {off:.2g}; please report this"
         )
+    return every
 
 
 def write_labels(loaded: "Loaded", out: Path) -> None:
@@ -172,11 +197,11 @@ def write_labels(loaded: "Loaded", out: Path) -> None:
     *examples, unseen = every
     graph = reader_graph(loaded.model, examples, names)
     (out / "model.onnx").write_bytes(graph.SerializeToString())
-    if find_spec("onnxruntime") is not None:
+    if _can_compare():
         with torch.inference_mode():
-            expected = loaded.model(*unseen).logits.numpy()
+            expected = loaded.model(*unseen).logits
         given = {name: one.values.numpy() for name, one in zip(names, unseen, strict=True)}
-        _compare(out / "model.onnx", given, expected)
+        _compared(out / "model.onnx", given, expected)
     loaded.tokenizers[names[0]].without_segmenter().save(out / "tokenizer.json")
     labels = getattr(loaded.fields[task.target], "names", [])
     known = {
