@@ -489,3 +489,11 @@ def test_buckets_of_a_decoder_lie_behind_alone():
     )
     assert (encoder.both, decoder.both, encoder.clip, decoder.heads) == (True, False, 9, 2)
     assert model.decoder[0].cross_attention.attention.position is None
+
+
+@pytest.mark.parametrize("buckets", [2, 7, 18])
+def test_buckets_that_a_decoder_cannot_have_are_refused(buckets):
+    with pytest.raises(
+        RequestError, match=rf"position\.buckets: .* below 2 clip \(18\), got {buckets}"
+    ):
+        Transformer(9, 9, position={"kind": "buckets", "clip": 9, "buckets": buckets})

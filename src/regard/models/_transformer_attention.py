@@ -101,6 +101,13 @@ class PositionSettings:
                 hint = nearest(value, known)
                 raise RequestError(f"model.position.{key}: there is no {value!r}; {hint}")
 
+        few = self.buckets < 4 or self.buckets % 2 or self.buckets >= 2 * self.clip
+        if self.kind == "buckets" and few:
+            raise RequestError(
+                "model.position.buckets: expected an even number, at least 4 and below 2 clip "
+                f"({2 * self.clip}), got {self.buckets}"
+            )
+
     def added(self, dim: int) -> nn.Module:
         """What is added to word vectors of `dim` features: nothing where attention knows places."""
         return POSITIONS[self.kind](dim, self.max_length)

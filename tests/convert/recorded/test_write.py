@@ -103,7 +103,7 @@ def classifier(tmp_path_factory):
     root = tmp_path_factory.mktemp("classifier")
     data = labeled.write(root / "data")
     model = {"name": "self-attentive", "embed": 8, "hidden": 6, "hops": 2}
-    labeled.fitted(root, data, model, {"name": "classification"}, epochs=3)
+    labeled.fitted(root, data, model, {"name": "classification"}, epochs=1)
     return root / "run"
 
 
