@@ -153,7 +153,7 @@ def announce(level: str, settings: dict) -> None:
         say("downloads what pip does not have yet of:")
         say(
             f"  {settings['TORCH']}: about 190 MB as a CPU build; the default build for Linux "
-            "brings CUDA along, about 3 GB (README: how to get the CPU build)"
+            "brings CUDA along, 5.5 GB on the disk (README: how to get the CPU build)"
         )
     say(f"  {REST[level]}")
 

@@ -7,6 +7,14 @@ import time
 
 import pytest
 
+from regard import recipe as recipes
+from regard.errors import RegardError
+from regard.system import files
+from regard.train import checkpoints
+from regard.train import run as train_run
+from regard.train.run import fit
+from tests.faults.kills import RECIPE
+from tests.folder import toy
 from tests.train.runs import command, environment, losses, recipe, run, steps
 
 
@@ -68,3 +76,62 @@ def test_another_seed_gives_other_weights(tmp_path):
         folders.append(tmp_path / str(seed))
         run(path, folders[-1])
     assert losses(folders[0])[1] != losses(folders[1])[1]
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL."""
+
+
+def killed_at(monkeypatch, name, folder, vocab_size, steps=4):
+    """A training into the folder, killed once a file of this name was to be written, or was."""
+    path = folder.parent / f"{vocab_size}.yaml"
+    path.write_text(RECIPE % folder.parent.joinpath("data") + "  seed: 1\n")
+    own = recipes.load(path, {"data.tokenizer.vocab_size": vocab_size, "train.steps": steps})
+    real = files.replace_file
+
+    def replace(target, write):
+        if target.name == name == "recipe.yaml":
+            raise Killed
+        real(target, write)
+        if target.name == name:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        for module in (train_run, checkpoints):
+            patch.setattr(module, "replace_file", replace)
+        if name:
+            with pytest.raises(Killed):
+                fit(own, folder, progress=False)
+            return None
+        return fit(own, folder, progress=False)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    (tmp_path / "data").mkdir()
+    for split in ("train", "dev", "test"):
+        toy.table(tmp_path / "data" / f"{split}.tsv")
+    return tmp_path / "out"
+
+
+def test_tokenizers_of_a_start_that_was_cut_short_are_not_of_the_next_training(corpus, monkeypatch):
+    """The recipe is noted behind its tokenizers: another one may be started in between."""
+    killed_at(monkeypatch, "recipe.yaml", corpus, 20)
+    assert [*corpus.glob("tokenizer*.json")]
+    assert not (corpus / "recipe.yaml").exists()
+    killed_at(monkeypatch, "last.ckpt", corpus, 40)
+    killed_at(monkeypatch, "last.ckpt", corpus, 40)
+    assert killed_at(monkeypatch, "", corpus, 40)["metrics"]
+
+
+def test_a_checkpoint_of_another_model_says_so(corpus, monkeypatch, tmp_path):
+    killed_at(monkeypatch, "last.ckpt", corpus, 40)
+    killed_at(monkeypatch, "last.ckpt", tmp_path / "other", 20)
+    for one in corpus.glob("tokenizer*.json"):
+        one.write_bytes((tmp_path / "other" / one.name).read_bytes())
+    with pytest.raises(
+        RegardError, match=r"another model than this command makes .size mismatch"
+    ) as e:
+        killed_at(monkeypatch, "", corpus, 40)
+    assert "\n" not in str(e.value)
+    assert "--fresh starts over" in str(e.value)

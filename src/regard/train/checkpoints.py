@@ -19,6 +19,7 @@ __all__ = [
     "load_checkpoint",
     "load_weights",
     "restoring",
+    "same_model",
     "save_checkpoint",
     "save_weights",
     "seed_all",
@@ -87,6 +88,23 @@ def restoring(path: Path) -> Iterator[None]:
     except Exception as error:
         raise RegardError(
             f"{path}: this checkpoint is damaged, or none of this training; --fresh starts over"
+        ) from error
+
+
+@contextmanager
+def same_model(path: Path) -> Iterator[None]:
+    """Say of weights that do not fit which ones, and what may have changed.
+
+    Raises:
+        RegardError: the checkpoint is whole, and of another model.
+    """
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        first = next((line.strip() for line in str(error).splitlines()[1:]), str(error))
+        raise RegardError(
+            f"{path}: written by another model than this command makes ({first.rstrip('. ')}): "
+            "the program or the files of its tokenizers changed since; --fresh starts over"
         ) from error
 
 

@@ -25,6 +25,7 @@ from regard.train.averaging import Average, Last
 from regard.train.checkpoints import (
     load_checkpoint,
     restoring,
+    same_model,
     save_checkpoint,
     save_weights,
     seed_all,
@@ -357,8 +358,9 @@ class Work:
     def _restore(self) -> int:
         state = load_checkpoint(self.checkpoint)
         self.progress.restore(state["progress"])
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        with same_model(self.checkpoint):
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
         if self.ema and state["ema"] is not None:
             self.ema.weights = state["ema"]
         self.noise.restore(state.get("weight_noise", {}))

@@ -276,7 +276,8 @@ def _note(recipe: Recipe, folder: Path, fields: Mapping[str, Field]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files_of(fields).items():
         path = folder / name
-        if not path.is_file():
+        # One that is there may be what a start that was cut short left, of another recipe.
+        if not path.is_file() or path.read_bytes() != text.encode():
             replace_file(path, partial(_write, text))
     replace_file(folder / "recipe.yaml", partial(_write, recipe.dump()))
 

@@ -11,6 +11,9 @@ import torch
 
 pytest.importorskip("matplotlib")
 
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
 from regard.errors import RequestError
 from regard.viewer.figure import sheet
 from regard.viewer.figure.matrix import COLUMN, PAGE, Subplot, alignment, check_format, grid
@@ -83,6 +86,21 @@ def test_nothing_leaves_the_paper(rows, columns, width):
     assert figure.get_figwidth() <= 10.5
     labels = figure.axes[0].get_xticklabels()
     assert [label.get_text() for label in labels] == list(columns)  # no word is left out
+
+
+@pytest.mark.parametrize("width", [2.0, 2.5, 3.0, 3.35, 4.2])
+def test_a_title_is_as_wide_on_paper_as_it_was_measured(width):
+    """Hinting made letters of some sizes wider: a title that was made to fit lost its end."""
+    title = "transformer · encoder self-attention · layer 3 of 3 · hypothesis 1 of 5 · score −0.24"
+    with matplotlib.rc_context(sheet.style()):
+        figure, axes = sheet.paper(width, 1.0, title)
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        (drawn,) = axes.texts
+        box = drawn.get_window_extent(canvas.get_renderer())
+    assert box.x1 <= figure.bbox.width - 0.7 * sheet.EDGE * figure.dpi
+    if drawn.get_fontsize() < sheet.SMALL:  # it was made smaller, and no smaller than needed
+        assert box.width == pytest.approx((width - 2 * sheet.EDGE) * figure.dpi, rel=0.01)
 
 
 def test_letters_that_break_drawers_do_not(tmp_path):

@@ -107,6 +107,7 @@ def style() -> dict[str, Any]:
         "svg.fonttype": "path",
         "svg.hashsalt": "regard",
         "axes.linewidth": 0.5,
+        "text.hinting": "no_hinting",  # else letters of some sizes are wider than `_width` says
     }
 
 
