@@ -14,6 +14,9 @@ CONFIG = "config.json"
 FORMAT = 4
 """The folder format this version writes; earlier ones are read, later ones are refused."""
 
+EXPORTED = ("encoder.onnx", "model.onnx", "tagger.onnx", "model.bin")
+"""Files of folders that `regard export` writes for other programs."""
+
 Config = dict[str, Any]
 
 
@@ -24,6 +27,11 @@ def read_config(folder: Path) -> Config:
         RequestError: one sentence naming the file and what is wrong with it.
     """
     path = folder / CONFIG
+    if any((folder / name).is_file() for name in EXPORTED):
+        raise RequestError(
+            f"{folder} was written by `regard export` for another program; its README.md has "
+            "the code that uses it. regard reads the folder that it was made of"
+        )
     if not path.is_file():
         raise RequestError(
             f"{folder} has no {CONFIG}, so it is not a finished model folder; "

@@ -34,6 +34,8 @@ def test_a_recurrent_model_writes_what_it_wrote(tmp_path, monkeypatch, capsys):
     files = export("pronunciation-small", "onnx", tmp_path / "out")
     assert {"README.md", "encoder.onnx", "step.onnx"} < set(files)
     loaded = regard.load("pronunciation-small")
+    with pytest.raises(RequestError, match=r"out was written by `regard export` for another"):
+        regard.load(tmp_path / "out")
     code = page(tmp_path / "out", WORDS[0], monkeypatch)
     greedy = loaded.translate(WORDS, name="greedy")
     assert capsys.readouterr().out.strip() == greedy[0]
