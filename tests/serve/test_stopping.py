@@ -113,7 +113,9 @@ def test_who_is_told_that_it_is_ready_can_connect(models):
 
         config = uvicorn.Config(own, log_config=None, lifespan="on")
         server = Server(config, settings("de-en-small"), own.state.service.gate, ready)
-        server.run(sockets=[listening])
+        running = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        running.start()  # a browser of other tests may have a loop in this thread
+        running.join(60)
     assert found == ["connected"]
 
 

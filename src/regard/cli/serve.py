@@ -2,6 +2,7 @@
 
 import logging
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -150,12 +151,7 @@ def serve(
         raise RequestError(f"{host}:{port}: {error}") from None
     address, number = listening.getsockname()[:2]
     shown = f"[{address}]" if ":" in address else address
-
-    def ready() -> None:
-        """Print the address when it answers, for people: logs are JSON by then."""
-        if level <= logging.INFO:
-            typer.echo(f"http://{shown}:{number}  (Ctrl-C ends it)", err=True)
-
+    ready = partial(_tell, f"http://{shown}:{number}", level)
     with listening:
         if workers == 1:
             from regard.serve.server import serve as run
@@ -166,6 +162,12 @@ def serve(
 
         if code := serve_together(settings, listening, workers, level, ready):
             raise typer.Exit(code)
+
+
+def _tell(address: str, level: int) -> None:
+    """Print the address when it answers, for people: logs are JSON by then."""
+    if level <= logging.INFO:
+        typer.echo(f"{address}  (Ctrl-C ends it)", err=True)
 
 
 def _check_extra() -> None:
