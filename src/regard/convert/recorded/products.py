@@ -31,6 +31,11 @@ def _matmul(g: ProgramGraph, node: Node) -> str:
     return g.put("MatMul", g.of(node.args[0]), g.of(node.args[1]))
 
 
+def _einsum(g: ProgramGraph, node: Node) -> str:
+    equation, parts = node.args[:2]
+    return g.put("Einsum", *(g.of(x) for x in parts), equation=equation)
+
+
 def _addmm(g: ProgramGraph, node: Node) -> str:
     a = arguments(node)
     if a["beta"] != 1 or a["alpha"] != 1:
@@ -124,6 +129,7 @@ PRODUCTS: Mapping[str, Form] = {
     "matmul": _matmul,
     "mm": _matmul,
     "bmm": _matmul,
+    "einsum": _einsum,
     "addmm": _addmm,
     "conv1d": _convolved,
     "conv2d": _convolved,
