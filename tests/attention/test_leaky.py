@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.attention import Edges, LeakyAdditive, attend, kernels
-from regard.attention._kernels import leaky_edges
+from regard.attention._kernels import edge_blocks, leaky_edges
 from regard.errors import RequestError
 
 NODES, DIM = 9, 4
@@ -19,7 +19,7 @@ def graph():
 
 @pytest.mark.parametrize("heads", [None, 3])
 def test_edges_are_the_dense_form(heads, monkeypatch):
-    monkeypatch.setattr(leaky_edges, "BLOCK", 40)  # a few edges at once
+    monkeypatch.setattr(edge_blocks, "BLOCK", 40)  # a few edges at once
     torch.manual_seed(2)
     lead = () if heads is None else (heads,)
     query, key, value = (torch.randn(*lead, NODES, DIM, dtype=torch.float64) for _ in range(3))

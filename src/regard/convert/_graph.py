@@ -1,6 +1,7 @@
 """A Transformer as two ONNX graphs, node by node: what reads a source, and one step of decoding."""
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.convert._anatomy import Anatomy
 
-__all__ = ["OPSET", "encoder_graph", "step_graph"]
+__all__ = ["ACTIVATIONS", "OPSET", "OnnxGraph", "encoder_graph", "step_graph"]
 
 OPSET = 17
 """The first with LayerNormalization."""
@@ -18,8 +19,8 @@ IR = 9
 class OnnxGraph:
     """Nodes and constants as they are added; every method gives the name of what it computes."""
 
-    def __init__(self, made: Any) -> None:
-        self.made = made
+    def __init__(self, made: Any, prefix: str = "") -> None:
+        self.made, self.prefix = made, prefix  # before the names of nodes
         self.nodes: list[Any] = []
         self.constants: dict[str, np.ndarray] = {}
         self.inputs: list[Any] = []
@@ -29,9 +30,23 @@ class OnnxGraph:
         """Add a node with one output."""
         from onnx import helper
 
-        name = into or f"{kind.lower()}.{len(self.nodes)}"
+        name = into or self._name(kind)
         self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
         return name
+
+    def put_many(
+        self, kind: str, inputs: Sequence[str], count: int, **attributes: Any
+    ) -> list[str]:
+        """Add a node with several outputs."""
+        from onnx import helper
+
+        name = self._name(kind)
+        outputs = [f"{name}.{k}" for k in range(count)]
+        self.nodes.append(helper.make_node(kind, inputs, outputs, name=name, **attributes))
+        return outputs
+
+    def _name(self, kind: str) -> str:
+        return f"{self.prefix}{kind.lower()}.{len(self.nodes)}"
 
     def constant(self, value: Any, kind: Any = np.int64) -> str:
         """A small constant; equal ones are one."""
@@ -266,7 +281,7 @@ def _gelu_tanh(graph: OnnxGraph, x: str) -> str:
     return _half_of(graph, x, graph.put("Tanh", inner))
 
 
-ACTIVATIONS = {
+ACTIVATIONS: Mapping[str, Callable[[OnnxGraph, str], str]] = {
     "relu": lambda graph, x: graph.put("Relu", x),
     "tanh": lambda graph, x: graph.put("Tanh", x),
     "swish": _swish,

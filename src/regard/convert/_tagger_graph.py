@@ -77,19 +77,10 @@ class TaggerGraph(OnnxGraph):
             torch.cat([_gates(stack.bias_ih_l0), _gates(stack.bias_hh_l0)]) for _, stack in sides
         ]
         stacked.append(self.weight(f"{path}.bias", torch.stack(biases)))
-        from onnx import helper
-
-        states, last = f"{path}.states", f"{path}.last"
         count = self.put("Cast", lengths, to=6)  # 32-bit
-        self.nodes.append(
-            helper.make_node(
-                "LSTM",
-                [x, *stacked, count],
-                [states, last],
-                name=path,
-                hidden_size=sides[0][1].hidden_size,
-                direction="bidirectional",
-            )
+        hidden = sides[0][1].hidden_size
+        states, last = self.put_many(
+            "LSTM", [x, *stacked, count], 2, hidden_size=hidden, direction="bidirectional"
         )
         return states, last
 

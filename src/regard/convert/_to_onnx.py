@@ -8,9 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torch import nn
-
-from regard.convert._anatomy import anatomy
+from regard.convert._anatomy import Anatomy, anatomy
 from regard.convert._graph import encoder_graph, step_graph
 from regard.convert._onnx_tagger import write_tagger
 from regard.convert._readme import longest, manual, needs
@@ -39,24 +37,18 @@ def write(loaded: "Loaded", out: Path) -> None:
             f"onnx: expected a model that writes, tags or labels texts, got one for "
             f"{loaded.task.name}"
         )
-    elif plain_transformer(loaded.model):
-        _transformer(loaded, out)
     else:
-        write_generator(loaded, out)
+        try:
+            made = anatomy(loaded.model)
+        except RequestError:  # no plain Transformer, whose graphs read batches
+            write_generator(loaded, out)
+        else:
+            _transformer(loaded, made, out)
 
 
-def plain_transformer(model: nn.Module) -> bool:
-    """Whether a model has the graphs of a Transformer, which read batches."""
-    try:
-        anatomy(model)
-    except RequestError:
-        return False
-    return True
-
-
-def _transformer(loaded: "Loaded", out: Path) -> None:
+def _transformer(loaded: "Loaded", made: Anatomy, out: Path) -> None:
     """Both graphs, tokenizers and a manual with a loop."""
-    made, positions = anatomy(loaded.model), longest(loaded)
+    positions = longest(loaded)
     for name, graph in (("encoder", encoder_graph), ("step", step_graph)):
         (out / f"{name}.onnx").write_bytes(graph(made, positions).SerializeToString())
     end = f" + [{EOS}]" if made.reads_end else ""

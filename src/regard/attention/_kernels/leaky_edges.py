@@ -12,13 +12,12 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.attention._kernels.edge_blocks import blocks
 from regard.attention.mask import Edges
 from regard.native.derivatives import double_backward, double_backward_wanted
 from regard.native.transforms import followed
 
 __all__ = ["edge_leaky"]
-
-BLOCK = 1 << 18  # numbers gathered at once: 1 MiB in fp32
 
 
 def edge_leaky(
@@ -69,7 +68,7 @@ class _LeakyEdges(torch.autograd.Function):
         ctx.save_for_backward(query, key, v, targets, sources)
         ctx.slope = slope
         out = query.new_empty(query.shape[0], len(targets))
-        for e in _blocks(query, len(targets)):
+        for e in blocks(query, len(targets)):
             rows = query.index_select(1, targets[e]).add_(key.index_select(1, sources[e]))
             out[:, e] = (F.leaky_relu(rows, slope, inplace=True) @ v[..., None])[..., 0]
         return out
@@ -81,7 +80,7 @@ class _LeakyEdges(torch.autograd.Function):
             inputs = (query, key, v, targets, sources, ctx.slope)
             return double_backward(_eager, inputs, grads, ctx.needs_input_grad)
         of_query, of_key, of_v = (torch.zeros_like(x) for x in (query, key, v))
-        for e in _blocks(query, len(targets)):
+        for e in blocks(query, len(targets)):
             g = grads[0][:, e]
             rows = query.index_select(1, targets[e]).add_(key.index_select(1, sources[e]))
             steep = torch.where(rows > 0, 1.0, ctx.slope).to(rows)
@@ -90,11 +89,3 @@ class _LeakyEdges(torch.autograd.Function):
             of_query.index_add_(1, targets[e], steep)
             of_key.index_add_(1, sources[e], steep)
         return of_query, of_key, of_v, None, None, None
-
-
-def _blocks(x: Tensor, edges: int) -> list[slice]:
-    """Blocks of edges small enough to gather rows of x (B, N, D)."""
-    if torch.compiler.is_exporting():  # a graph is for any number of rows
-        return [slice(0, edges)]
-    width = max(1, BLOCK // max(1, x.shape[0] * x.shape[2]))
-    return [slice(e, e + width) for e in range(0, edges, width)]

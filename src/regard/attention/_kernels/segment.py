@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.attention._kernels.edge_blocks import blocks
 from regard.attention._kernels.leaky_edges import edge_leaky
 from regard.attention._ops import eager
 from regard.attention.call import Attended, Call
@@ -38,8 +39,6 @@ __all__ = [
     "shared_additive",
     "unsupported_edges_reason",
 ]
-
-BLOCK = 1 << 18  # numbers gathered at once: 1 MiB in fp32
 
 
 class Segment:
@@ -250,7 +249,7 @@ def _(weights: Tensor, value: Tensor, offsets: Tensor, columns: Tensor) -> Tenso
 def _dot(query: Tensor, key: Tensor, targets: Tensor, sources: Tensor) -> Tensor:
     """(B, Q, D), (B, K, D) to (B, E), gathered block by block."""
     out = query.new_empty(len(query), len(targets))
-    for e in _blocks(query, len(targets)):
+    for e in blocks(query, len(targets)):
         rows = query.index_select(1, targets[e])
         out[:, e] = rows.mul_(key.index_select(1, sources[e])).sum(-1)
     return out
@@ -259,14 +258,6 @@ def _dot(query: Tensor, key: Tensor, targets: Tensor, sources: Tensor) -> Tensor
 @_dot.register_fake
 def _(query: Tensor, key: Tensor, targets: Tensor, sources: Tensor) -> Tensor:
     return query.new_empty(query.shape[0], targets.shape[0])
-
-
-def _blocks(x: Tensor, edges: int) -> list[slice]:
-    """Blocks of edges small enough to gather rows of x (B, N, D)."""
-    if torch.compiler.is_exporting():  # a graph is for any number of rows
-        return [slice(0, edges)]
-    width = max(1, BLOCK // max(1, x.shape[0] * x.shape[2]))
-    return [slice(e, e + width) for e in range(0, edges, width)]
 
 
 def _edge_additive(query: Tensor, key: Tensor, v: Tensor, edges: Edges) -> Tensor:
@@ -291,7 +282,7 @@ class _AdditiveEdges(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(query, key, v, targets, sources)
         out = query.new_empty(query.shape[0], len(targets))
-        for e in _blocks(query, len(targets)):
+        for e in blocks(query, len(targets)):
             out[:, e] = _gate(query, key, targets[e], sources[e]) @ v
         return out.mul_(2).sub_(v.sum())
 
@@ -302,7 +293,7 @@ class _AdditiveEdges(torch.autograd.Function):
             inputs = (query, key, v, targets, sources)
             return double_backward(eager.edge_additive, inputs, grads, ctx.needs_input_grad)
         of_query, of_key, of_v = (torch.zeros_like(x) for x in (query, key, v))
-        for e in _blocks(query, len(targets)):
+        for e in blocks(query, len(targets)):
             g = grads[0][:, e]
             gate = _gate(query, key, targets[e], sources[e])
             of_v += g.reshape(-1) @ gate.flatten(0, 1)

@@ -5,7 +5,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-__all__ = ["LogSelect", "Select"]
+__all__ = ["LogSelect", "Select", "is_over_all_keys"]
 
 
 @runtime_checkable
@@ -54,3 +54,14 @@ class OverAllKeys:
     def window(self) -> tuple[int, int] | None:
         """All keys."""
         return None
+
+
+def is_over_all_keys(select: Select) -> bool:
+    """Whether a select gives weights to all keys of a query, one number a pair."""
+    kind = type(select)
+    return (
+        kind.sums == "over keys"
+        and select.window is None
+        and not getattr(kind, "one_hot", False)
+        and not getattr(kind, "per_feature", False)
+    )

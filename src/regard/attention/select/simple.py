@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention._ops.softmax import masked_log_softmax, masked_softmax
-from regard.attention.select.base import OverAllKeys, Select
+from regard.attention.select.base import OverAllKeys, Select, is_over_all_keys
 from regard.attention.select.softmax import Softmax
 from regard.errors import RequestError
 
@@ -127,16 +127,11 @@ class OverQueries(OverAllKeys):
     sums: ClassVar[str] = "over queries"
 
     def __post_init__(self) -> None:
-        kind = type(self.select)
-        if (
-            kind.sums != "over keys"
-            or self.select.window is not None
-            or getattr(kind, "one_hot", False)
-            or getattr(kind, "per_feature", False)
-        ):
+        if not is_over_all_keys(self.select):
             raise RequestError(
                 f"OverQueries expected a selection that gives weights over one axis, such as "
-                f"Softmax or Sparsemax, got {kind.__name__}, which is made for one query at a time"
+                f"Softmax or Sparsemax, got {type(self.select).__name__}, which is made for one "
+                "query at a time"
             )
 
     def __call__(

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from regard.attention.select.base import OverAllKeys, Select
+from regard.attention.select.base import OverAllKeys, Select, is_over_all_keys
 from regard.attention.select.softmax import Softmax
 from regard.errors import RequestError
 
@@ -39,13 +39,12 @@ class TalkingHeads(OverAllKeys, nn.Module):
     def __init__(self, heads: int, select: Select | None = None) -> None:
         super().__init__()
         self.select: Select = Softmax() if select is None else select
-        kind = type(self.select)
         if heads < 1:
             raise RequestError(f"TalkingHeads expected at least one head, got {heads}")
-        if kind.sums != "over keys" or self.select.window is not None or _chooses(kind):
+        if not is_over_all_keys(self.select):
             raise RequestError(
                 "TalkingHeads expected a selection that gives weights over all keys, such as "
-                f"Softmax or Sparsemax, got {kind.__name__}"
+                f"Softmax or Sparsemax, got {type(self.select).__name__}"
             )
         self.before = nn.Parameter(torch.eye(heads))
         self.after = nn.Parameter(torch.eye(heads))
@@ -81,7 +80,3 @@ class TalkingHeads(OverAllKeys, nn.Module):
     def extra_repr(self) -> str:
         """Say the number of heads and the select."""
         return f"{self.heads}, {self.select}"
-
-
-def _chooses(kind: type) -> bool:
-    return bool(getattr(kind, "one_hot", False) or getattr(kind, "per_feature", False))

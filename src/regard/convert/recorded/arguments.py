@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from regard.decode.program.recorder import Node
+from regard.decode.program.recorder import Node, named_arguments
 
 __all__ = ["arguments"]
 
@@ -10,7 +10,7 @@ __all__ = ["arguments"]
 def arguments(node: Node) -> dict[str, Any]:
     """Every argument of an operation of PyTorch, by its name in the schema."""
     schema = node.function._schema
-    given = dict(zip((a.name for a in schema.arguments), node.args, strict=False)) | node.kwargs
+    given = named_arguments(schema, node.args, node.kwargs)
     return {
         a.name: given.get(a.name, a.default_value if a.has_default_value() else None)
         for a in schema.arguments

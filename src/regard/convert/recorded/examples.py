@@ -17,7 +17,7 @@ from regard.protocols import EOS, PAD, UNK, Inputs
 if TYPE_CHECKING:
     from regard.folder.loaded import Loaded
 
-__all__ = ["SIZES", "sources", "text"]
+__all__ = ["SIZES", "UNSEEN", "sources", "text"]
 
 SIZES = (7, 11, 17)
 """Places of the three inputs."""

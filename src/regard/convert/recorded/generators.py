@@ -14,18 +14,16 @@ import torch
 
 from regard.attention import kernels
 from regard.convert.recorded.graph import ProgramGraph
+from regard.convert.recorded.inputs import named, program_of
 from regard.convert.recorded.operations import OPERATIONS
 from regard.convert.recorded.products import PRODUCTS
 from regard.convert.recorded.recurrences import RECURRENCES
 from regard.convert.recorded.views import VIEWS
 from regard.decode.program.folding import folded
-from regard.decode.program.plain_recorder import plain_program
 from regard.decode.program.probes import words
-from regard.decode.program.recorder import NotRecorded
 from regard.decode.program.replay import Program
 from regard.decode.program.sizes import Comparison, WatchedSize
 from regard.decode.program.tree import Extent, Ref, refs
-from regard.errors import RequestError
 from regard.layers.positional_encoding import Sinusoid
 from regard.protocols import BOS, Decoding, Inputs
 
@@ -74,11 +72,8 @@ def generator_graphs(
     for module in model.modules():
         if isinstance(module, Sinusoid):  # grows where it is asked for more
             module(torch.zeros(1, module.dim), at=positions - 1)
-    try:
-        first = plain_program(_reader(model), [_source(model, one) for one in sources])
-        step = plain_program(_stepper(model), _steps(model, sources))
-    except NotRecorded as error:
-        raise RequestError(f"onnx: {type(model).__name__} cannot be recorded: {error}") from error
+    first = program_of(model, _reader(model), [_source(model, one) for one in sources])
+    step = program_of(model, _stepper(model), _steps(model, sources))
     names = _names(step)
     _keep(first, names)
     known = {number: name for name, number in names.items()}
@@ -103,17 +98,14 @@ def joined_frames(model: Any) -> int:
 
 
 def _source(model: Any, one: Inputs) -> dict[str, Any]:
-    source = {"values": one.values, "lengths": one.lengths, "extras": dict(one.extras)}
     join = joined_frames(model)
     counts = {"joined": one.values.shape[1] // join} if join > 1 else {}
-    return {"source": source, "step": 0, "counts": counts}
+    return {"source": one, "step": 0, "counts": counts}
 
 
 def _reader(model: Any) -> Any:
     def read(given: dict[str, Any]) -> dict[str, Any]:
-        source = given["source"]
-        inputs = Inputs(source["values"], source["lengths"], source["extras"])
-        begun = model.start(model.encode(inputs))
+        begun = model.start(model.encode(given["source"]))
         logits, after = model.step(torch.full((1, 1), BOS), begun)
         memories, carried = dict(after.memories), dict(after.carried)
         return {"logits": logits, "memories": memories, "carried": carried}
@@ -205,14 +197,8 @@ def _keep(first: Program, names: Mapping[str, int]) -> None:
 
 def _encoder(model: Any, program: Program) -> Any:
     program = folded(program)
-    source = program.inputs["source"]
-    (values,) = refs(source["values"])
-    names = {values: "source"}
-    names |= {number: name for name, one in source["extras"].items() for number in refs(one)}
-    given = {number: program.shapes[values][1] for number in refs(source["lengths"])}
-    given = {
-        number: n if isinstance(n, Extent) else Extent(n, 0, ()) for number, n in given.items()
-    }
+    names, given = named(program, program.inputs["source"], "source")
+    (values,) = refs(program.inputs["source"].values)
     counted = {
         count.symbols[0]: (program.shapes[values][1].symbols[0], joined_frames(model))
         for count in program.inputs.get("counts", {}).values()
@@ -240,7 +226,7 @@ def _step(model: Any, program: Program, known: Mapping[int, str], tokens: int) -
 
 
 def _sizes_of(program: Program) -> list[Any]:
-    (values,) = refs(program.inputs["source"]["values"])
+    (values,) = refs(program.inputs["source"].values)
     return list(program.shapes[values])
 
 

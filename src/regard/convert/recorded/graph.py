@@ -77,7 +77,8 @@ class ProgramGraph(OnnxGraph):
             self._values[number] = self._entered(name, number)
         if step is not None:
             self._enter_step(step)
-        self._find_symbols(names)
+        for number, name in names.items():
+            self._measure(number, name)
         for symbol, (base, factor) in (counted or {}).items():
             self._symbols[symbol] = self.put("Div", self._symbols[base], self.constant([factor]))
         for number, extent in (given or {}).items():
@@ -85,15 +86,18 @@ class ProgramGraph(OnnxGraph):
             self._values[number] = self.put("Reshape", self.size(extent), shape)
 
     def _entered(self, name: str, number: int) -> str:
+        self.inputs.append(self._described(name, number))
+        return name
+
+    def _described(self, name: str, number: int) -> Any:
+        """What ONNX is told of a value: its name, dtype and shape."""
         from onnx import helper
 
         shape = [
             size if isinstance(size, int) else f"{name}.{axis}"
             for axis, size in enumerate(self.program.shapes[number])
         ]
-        kind = ONNX_TYPES[self.program.dtypes[number]]
-        self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
-        return name
+        return helper.make_tensor_value_info(name, ONNX_TYPES[self.program.dtypes[number]], shape)
 
     def _enter_step(self, step: Any) -> None:
         from onnx import helper
@@ -101,11 +105,6 @@ class ProgramGraph(OnnxGraph):
         self.inputs.append(helper.make_tensor_value_info("step", ONNX_TYPES[torch.int64], []))
         if isinstance(step, Extent):
             self.define(step, self.put("Reshape", "step", self.constant([1])))
-
-    def _find_symbols(self, names: Mapping[int, str]) -> None:
-        """The size of each symbol, from the shape of an input that has it."""
-        for number, name in names.items():
-            self._measure(number, name)
 
     def _measure(self, number: int, name: str) -> None:
         """Symbols that nothing defined yet, from the shape of a value."""
@@ -140,7 +139,7 @@ class ProgramGraph(OnnxGraph):
             return self.tensor(torch.tensor(x, dtype=kind))
         number = x.index
         if number not in self._values:
-            held = self.program.constants.get(number, self.program.fixed.get(number))
+            held = self.held(x)
             if held is None:
                 raise AssertionError(f"value {number} is read before it is made")
             self._values[number] = self.tensor(held)
@@ -151,7 +150,7 @@ class ProgramGraph(OnnxGraph):
         """The tensor of a value that is a constant."""
         if not isinstance(x, Ref):
             return None
-        return self.program.constants.get(x.index, self.program.fixed.get(x.index))
+        return self.program.constants.get(x.index)
 
     def tensor(self, x: Tensor) -> str:
         """A constant; a weight has the name that it has in the model."""
@@ -210,17 +209,6 @@ class ProgramGraph(OnnxGraph):
 
     # -- what forms use
 
-    def put_many(
-        self, kind: str, inputs: Sequence[str], count: int, **attributes: Any
-    ) -> list[str]:
-        """Add a node with several outputs."""
-        from onnx import helper
-
-        name = f"{kind.lower()}.{len(self.nodes)}"
-        outputs = [f"{name}.{k}" for k in range(count)]
-        self.nodes.append(helper.make_node(kind, inputs, outputs, name=name, **attributes))
-        return outputs
-
     def cast(self, name: str, dtype: torch.dtype) -> str:
         """A value in another dtype."""
         return self.put("Cast", name, to=ONNX_TYPES[dtype])
@@ -245,18 +233,11 @@ class ProgramGraph(OnnxGraph):
         Raises:
             RequestError: an operation has no form in ONNX.
         """
-        from onnx import helper
-
         for node in self.program.nodes:
             self._add(node)
         for name, x in outputs.items():
             self.put("Identity", self.of(x), into=name)
-            shape = [
-                size if isinstance(size, int) else f"{name}.{axis}"
-                for axis, size in enumerate(self.shape(x))
-            ]
-            kind = ONNX_TYPES[self.dtype(x)]
-            self.outputs.append(helper.make_tensor_value_info(name, kind, shape))
+            self.outputs.append(self._described(name, x.index))
         return self.model("regard")
 
     def _add(self, node: Node) -> None:

@@ -4,12 +4,12 @@ A form is called with the graph and the node, and gives the name of the result. 
 cover raises `NoForm` with the argument, which becomes one sentence of the export.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
+from regard.convert._graph import ACTIVATIONS
 from regard.convert.recorded.arguments import arguments
 from regard.convert.recorded.graph import Form, NoForm, ProgramGraph
 from regard.decode.program.recorder import Node
@@ -122,19 +122,13 @@ def _addcmul(g: ProgramGraph, node: Node) -> str:
 
 
 def _silu(g: ProgramGraph, node: Node) -> str:
-    x = g.of(node.args[0])
-    return g.put("Mul", x, g.put("Sigmoid", x))
+    return ACTIVATIONS["swish"](g, g.of(node.args[0]))
 
 
 def _gelu(g: ProgramGraph, node: Node) -> str:
     a = arguments(node)
-    x, half, one = g.of(a["self"]), g.of(0.5), g.of(1.0)
-    if a["approximate"] == "tanh":
-        cube = g.put("Mul", g.put("Mul", x, g.put("Mul", x, x)), g.of(0.044715))
-        inner = g.put("Tanh", g.put("Mul", g.put("Add", x, cube), g.of(math.sqrt(2 / math.pi))))
-    else:
-        inner = g.put("Erf", g.put("Mul", x, g.of(0.5**0.5)))
-    return g.put("Mul", g.put("Mul", x, half), g.put("Add", inner, one))
+    name = "gelu-tanh" if a["approximate"] == "tanh" else "gelu"
+    return ACTIVATIONS[name](g, g.of(a["self"]))
 
 
 def _elu(g: ProgramGraph, node: Node) -> str:

@@ -1,7 +1,4 @@
-"""A model that reads and answers at once, as one graph: classes, scores, relations.
-
-model   the inputs of one example to logits, as the model gives them
-"""
+"""A model that reads and answers at once, as one graph: an example's inputs to its logits."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,11 +7,9 @@ from torch import Tensor
 
 from regard.convert.recorded.generators import FORMS
 from regard.convert.recorded.graph import ProgramGraph
+from regard.convert.recorded.inputs import named, program_of
 from regard.decode.program.folding import folded
-from regard.decode.program.plain_recorder import plain_program
-from regard.decode.program.recorder import NotRecorded
-from regard.decode.program.tree import Extent, refs
-from regard.errors import RequestError
+from regard.decode.program.tree import Extent
 from regard.protocols import Inputs
 
 __all__ = ["reader_graph"]
@@ -33,30 +28,14 @@ def reader_graph(model: Any, examples: Sequence[Sequence[Inputs]], names: Sequen
     """
 
     def read(given: dict[str, Any]) -> dict[str, Tensor]:
-        inputs = [Inputs(x["values"], x["lengths"], x["extras"]) for x in given["inputs"]]
-        return {"logits": model(*inputs).logits}
+        return {"logits": model(*given["inputs"]).logits}
 
-    every = [
-        {
-            "inputs": [
-                {"values": x.values, "lengths": x.lengths, "extras": dict(x.extras)} for x in one
-            ],
-            "step": 0,
-        }
-        for one in examples
-    ]
-    try:
-        program = folded(plain_program(read, every))
-    except NotRecorded as error:
-        raise RequestError(f"onnx: {type(model).__name__} cannot be recorded: {error}") from error
-    known, given = {}, {}
+    every = [{"inputs": list(one), "step": 0} for one in examples]
+    program = folded(program_of(model, read, every))
+    known: dict[int, str] = {}
+    given: dict[int, Extent] = {}
     for name, own in zip(names, program.inputs["inputs"], strict=True):
-        (values,) = refs(own["values"])
-        known[values] = name
-        for number in refs(own["lengths"]):
-            n = program.shapes[values][1]
-            given[number] = n if isinstance(n, Extent) else Extent(n, 0, ())
-        for extra, one in own["extras"].items():
-            known |= {number: f"{name}.{extra}" for number in refs(one)}
-    graph = ProgramGraph(program, model, FORMS, known, given=given)
-    return graph.write(program.outputs)
+        one = named(program, own, name, f"{name}.")
+        known |= one.names
+        given |= one.given
+    return ProgramGraph(program, model, FORMS, known, given=given).write(program.outputs)

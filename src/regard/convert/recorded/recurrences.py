@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from regard.convert._graph import OnnxGraph
 from regard.convert.recorded.arguments import arguments
 from regard.convert.recorded.graph import Form, NoForm, ProgramGraph
 from regard.decode.program.recorder import Node
@@ -208,7 +209,7 @@ class _Unit(NamedTuple):
     before: bool
     keep: bool
 
-    def step(self, g: Any, now: str, h: str) -> str:
+    def step(self, g: OnnxGraph, now: str, h: str) -> str:
         """One step: h' = h + g (n - h), g = z or 1 - z."""
         r, z, n = g.put_many("Split", [now, self.three], 3, axis=1)
         own = g.put_many("Split", [g.put("MatMul", h, self.gates), self.pair], 2, axis=1)
@@ -222,31 +223,17 @@ class _Unit(NamedTuple):
         apart = g.put("Sub", g.put("Tanh", g.put("Add", n, read)), h)
         moved = g.put("Mul", z, apart)
         moved = g.put("Sub", apart, moved) if self.keep else moved
-        return str(g.put("Add", h, moved))
+        return g.put("Add", h, moved)
 
 
-class Body:
+class Body(OnnxGraph):
     """The graph of one step within a scan; it reads values of the graph around it."""
 
     def __init__(self, name: str, states: int = 1) -> None:
-        self.name, self.nodes = name, list[Any]()
+        super().__init__(None, f"{name}.")
+        self.name = name
         self.states = [f"{name}.state.{k}" for k in range(states)]
         self.now = f"{name}.now"
-
-    def put(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node with one output."""
-        return self.put_many(kind, inputs, 1, **attributes)[0]
-
-    def put_many(
-        self, kind: str, inputs: Sequence[str], count: int, **attributes: Any
-    ) -> list[str]:
-        """Add a node with several outputs."""
-        from onnx import helper
-
-        name = f"{self.name}.{kind.lower()}.{len(self.nodes)}"
-        outputs = [f"{name}.{k}" for k in range(count)]
-        self.nodes.append(helper.make_node(kind, inputs, outputs, name=name, **attributes))
-        return outputs
 
     def graph(self, *new: str) -> Any:
         """The graph: states and what is read, to the new states, and the first of them again."""
@@ -255,7 +242,7 @@ class Body:
         given = [*self.states, self.now]
         made = [f"{self.name}.next.{k}" for k in range(len(new) + 1)]
         for name, value in zip(made, [*new, new[0]], strict=True):
-            self.nodes.append(helper.make_node("Identity", [value], [name]))
+            self.put("Identity", value, into=name)
         inputs, outputs = (
             [helper.make_tensor_value_info(name, 1, None) for name in names]
             for names in (given, made)
@@ -282,7 +269,7 @@ def _experts(g: ProgramGraph, node: Node) -> list[str]:
     """A mixture of experts: all compute, and those that were not chosen count nothing."""
     layer, x = node.args[0], node.args[1]
     gates = layer.gates
-    if gates.training or layer.squash not in (True, False):
+    if gates.training:
         raise NoForm("training")
     rows = g.reshaped(g.of(x), [-1, g.shape(x)[-1]])
     raw = g.put("MatMul", rows, g.tensor(gates.gate))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.convert._readme import PAGES, fill, longest
-from regard.convert.recorded.examples import SIZES, sources, text
+from regard.convert.recorded.examples import SIZES, UNSEEN, sources, text
 from regard.convert.recorded.generators import GeneratorGraphs, generator_graphs, joined_frames
 from regard.convert.recorded.readers import reader_graph
 from regard.data.text.tokenizer import KINDS
@@ -192,7 +192,7 @@ def write_labels(loaded: "Loaded", out: Path) -> None:
         raise RequestError("onnx: expected a classifier of texts")
     every = [
         [text(field, size + shift * place, end=field.end) for place, field in enumerate(fields)]  # type: ignore[arg-type, attr-defined]
-        for size, shift in zip((*SIZES, 13), (-1, 2, -8, 5), strict=True)
+        for size, shift in zip((*SIZES, UNSEEN), (-1, 2, -8, 5), strict=True)
     ]
     *examples, unseen = every
     graph = reader_graph(loaded.model, examples, names)

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from regard.decode.program.recorder import Node
-from regard.decode.program.replay import Program, filled, store
+from regard.decode.program.replay import Program, filler, store
 from regard.decode.program.tree import Extent, Ref, extents, map_leaves, refs
 
 __all__ = ["folded"]
@@ -55,7 +55,7 @@ def _computed(program: Program) -> Program:
         if not alone or extents(arguments) or written & {*node.reads, *node.makes}:
             kept.append(node)
             continue
-        args, kwargs = map_leaves(arguments, filled(values, {}))
+        args, kwargs = filler(arguments)(values, {})
         store(node.out, node.function(*args, **kwargs), values)
     made = program.with_nodes(kept)
     made.constants = values

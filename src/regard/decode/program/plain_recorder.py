@@ -87,8 +87,9 @@ def plain_program(
 def _recording(call: Callable[[Any], Any], given: dict[str, Any]) -> Recording:
     recorder = PlainRecorder()
     given = map_leaves(given, lambda leaf: leaf)  # without spare room
-    with kernels("reference"):
-        recording = recorded_call(lambda: call(given), given, recorder)
+    with kernels("reference"), recorded_call(recorder, given) as recording:
+        found = call(given)
     if recorder.reason is not None:
         raise NotRecorded(recorder.reason)
+    recording.outputs = recorder.tree(found)
     return recording

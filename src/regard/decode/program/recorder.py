@@ -13,7 +13,7 @@ repeat is a reason to refuse, with its name:
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +37,7 @@ __all__ = [
     "Recorder",
     "Recording",
     "inputs_of",
+    "named_arguments",
     "record",
     "recorded_call",
 ]
@@ -155,45 +156,37 @@ def record(model: Any, tokens: Tensor, decoding: Decoding) -> Recording:
     """
     given = map_leaves(inputs_of(tokens, decoding), lambda leaf: leaf)  # without spare room
     watched = Decoding(given["memories"], given["carried"], WatchedSize(decoding.step))
-    after: list[Decoding] = []
-
-    def step() -> dict[str, Any]:
-        logits, decoded = model.step(given["tokens"], watched)
-        after.append(decoded)
-        return {"logits": logits, "carried": dict(decoded.carried)}
-
     recorder = Recorder()
-    recording = recorded_call(step, given, recorder)
+    with recorded_call(recorder, given) as recording:
+        logits, after = model.step(given["tokens"], watched)
     if recorder.reason is not None:
         raise NotRecorded(recorder.reason)
-    (decoded,) = after
-    if dict(decoded.memories).keys() != dict(decoding.memories).keys() or any(
-        decoded.memories[k] is not watched.memories[k] for k in decoded.memories
+    if dict(after.memories).keys() != dict(decoding.memories).keys() or any(
+        after.memories[k] is not watched.memories[k] for k in after.memories
     ):
         raise NotRecorded("a step changes its memories")
-    if decoded.step != decoding.step + 1:
+    recording.outputs = recorder.tree({"logits": logits, "carried": dict(after.carried)})
+    if after.step != decoding.step + 1:
         raise NotRecorded("a step is not counted as one")
     return recording
 
 
-def recorded_call(call: Callable[[], Any], given: Any, recorder: "Recorder") -> Recording:
-    """Record one call. Nobody who watches sees it.
+@contextlib.contextmanager
+def recorded_call(recorder: "Recorder", given: Any) -> Iterator[Recording]:
+    """Record what the block calls; its outputs are left to the caller. Nobody who watches sees it.
 
     Args:
-        call: reads the tensors of `given`, and returns a tree.
+        recorder: a new one; has the `reason` afterwards why the calls cannot be replayed, if any.
         given: the inputs, a tree.
-        recorder: a new one; has the `reason` afterwards why the call cannot be replayed, if any.
     """
     recording = recorder.recording
     recording.inputs = recorder.tree(given, inputs=True)
     token = comparisons.set(recording.comparisons)
     try:
         with unseen(), recording_operations(recorder), _Functions(recorder), recorder:
-            found = call()
+            yield recording
     finally:
         comparisons.reset(token)
-    recording.outputs = recorder.tree(found)
-    return recording
 
 
 def _is_repeatable(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
@@ -204,18 +197,18 @@ def _is_repeatable(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
     """
     if func is torch.ops.aten.index.Tensor:
         return all(x is None or x.dtype not in (torch.bool, torch.uint8) for x in args[1])
-    given = _named(func._schema, args, kwargs)
+    given = named_arguments(func._schema, args, kwargs)
     return not given.get("train", True) or given.get("dropout", given.get("dropout_p", 1)) == 0
 
 
-def _named(schema: Any, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+def named_arguments(schema: Any, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Arguments by their names."""
     return dict(zip((a.name for a in schema.arguments), args, strict=False)) | kwargs
 
 
 def _written(schema: Any, args: Any, kwargs: dict[str, Any]) -> list[Any]:
     """The arguments that an operation writes into."""
-    given = _named(schema, args, kwargs)
+    given = named_arguments(schema, args, kwargs)
     return [
         given[a.name]
         for a in schema.arguments

@@ -19,13 +19,13 @@ from regard.decode.program.tree import (
     Ref,
     fields_of,
     is_record,
-    leaves,
-    map_leaves,
     rebuilt,
 )
 from regard.protocols import Decoding
 
-__all__ = ["Binding", "Program", "filled", "filler", "store", "with_lengths"]
+Filler = Callable[[Mapping[int, Tensor], Mapping[int, int]], Any]
+
+__all__ = ["Binding", "Program", "filler", "store", "with_lengths"]
 
 
 @dataclass
@@ -78,46 +78,35 @@ class Program:
     def outputs_of(self, sizes: dict[int, int], inputs: dict[int, Tensor]) -> Any:
         """The outputs for sizes and inputs as `bind` gives them."""
         values = {**inputs, **self.constants}
-        fill = filled(values, sizes)
         for node in self.nodes:
-            out = node.function(*map_leaves(node.args, fill), **map_leaves(node.kwargs, fill))
-            store(node.out, out, values)
-        return map_leaves(self.outputs, fill)
+            args, kwargs = filler((node.args, node.kwargs))(values, sizes)
+            store(node.out, node.function(*args, **kwargs), values)
+        return filler(self.outputs)(values, sizes)
 
 
-def filled(values: dict[int, Tensor], sizes: dict[int, int]) -> Callable[[Any], Any]:
-    """What makes a node's arguments of their leaves."""
-
-    def fill(leaf: Any) -> Any:
-        if isinstance(leaf, Ref):
-            return values[leaf.index]
-        return leaf.at(sizes) if isinstance(leaf, Extent) else leaf
-
-    return fill
+def filler(tree: Any) -> Filler:
+    """What makes a node's arguments of values and sizes: the tree is looked at once."""
+    return _part(tree) or (lambda values, sizes: tree)
 
 
-def filler(tree: Any) -> Callable[[Mapping[int, Tensor], Mapping[int, int]], Any]:
-    """What makes a node's arguments of values and sizes; unlike `filled` the tree is read once."""
+def _part(tree: Any) -> Filler | None:
+    """The same; None of a tree that has neither values nor sizes in it."""
     if isinstance(tree, Ref):
         index = tree.index
         return lambda values, sizes: values[index]
     if isinstance(tree, Extent):
         return lambda values, sizes: tree.at(sizes)
-    if isinstance(tree, list | tuple | dict) or is_record(tree):
-        return _branch_filler(tree)
-    return lambda values, sizes: tree
-
-
-def _branch_filler(tree: Any) -> Callable[[Mapping[int, Tensor], Mapping[int, int]], Any]:
     if isinstance(tree, dict):
         named = tree
+    elif isinstance(tree, list | tuple):
+        named = dict(enumerate(tree))
     elif is_record(tree):
         named = {k: getattr(tree, k) for k in fields_of(tree)}
     else:
-        named = dict(enumerate(tree))
-    parts = {k: filler(x) for k, x in named.items() if leaves(x, Ref) or leaves(x, Extent)}
+        return None
+    parts = {k: part for k, x in named.items() if (part := _part(x)) is not None}
     if not parts:
-        return lambda values, sizes: tree
+        return None
 
     def fill(values: Mapping[int, Tensor], sizes: Mapping[int, int]) -> dict[Any, Any]:
         made = dict(named)
@@ -129,7 +118,7 @@ def _branch_filler(tree: Any) -> Callable[[Mapping[int, Tensor], Mapping[int, in
         return fill
     if is_record(tree):
         return lambda values, sizes: rebuilt(tree, fill(values, sizes))
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+    if hasattr(tree, "_fields"):
         return lambda values, sizes: type(tree)(*fill(values, sizes).values())
     kind = list if isinstance(tree, list) else tuple
     return lambda values, sizes: kind(fill(values, sizes).values())
