@@ -7,7 +7,7 @@ import pytest
 from regard import loading
 from regard.evaluation.comparing import markdown, variations
 from regard.evaluation.scoring import scored
-from regard.metrics import paired
+from regard.metrics import holm, paired
 from tests.cli.run import run
 from tests.folder import toy
 from tests.train.runs import recipe
@@ -51,6 +51,7 @@ def test_two_folders_on_one_file(capsys, folders, test_file):
         true = paired(scores[0][name].sums, scores[1][name].sums, samples=50)
         assert told["difference"] == pytest.approx(true.value)
         assert told["p"] == pytest.approx(true.p)
+        assert "p_holm" not in told  # a single comparison
     assert "difference" not in found["systems"][0]["metrics"]["bleu"]
     assert markdown(found).splitlines()[1].startswith("|---|")
 
@@ -83,9 +84,23 @@ def test_a_folder_of_seeds_is_one_system(capsys, tmp_path, folders, test_file):
     for name, told in several["metrics"].items():
         assert told["each"] == [one["metrics"][name]["value"], two["metrics"][name]["value"]]
         assert told["value"] == pytest.approx(sum(told["each"]) / 2)
+        tested = [system["metrics"][name] for system in (two, several, same)]
+        assert [each["p_holm"] for each in tested] == holm([each["p"] for each in tested])
+        assert "p_holm" not in one["metrics"][name]
         assert same["metrics"][name]["sd"] == 0.0
         for figure in ("interval", "difference", "difference_interval", "p"):
             assert same["metrics"][name][figure] == pytest.approx(two["metrics"][name][figure])
+
+
+def test_the_table_has_the_corrected_p():
+    rows = [{"bleu": {"value": 1.0}}]
+    rows += [{"bleu": {"value": 2.0, "difference": 1.0, "p": 0.02, "p_holm": 0.04}}]
+    systems = [{"system": n, "parameters": 1, "metrics": m} for n, m in enumerate(rows)]
+    table = markdown({"systems": systems, "examples": 5, "samples": 9})
+    assert "+1.00 (p 0.020, Holm 0.040)" in table
+    assert "corrected for the number of comparisons (Holm)" in table
+    del rows[1]["bleu"]["p_holm"]
+    assert "Holm" not in markdown({"systems": systems, "examples": 5, "samples": 9})
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from regard.errors import RequestError
-from regard.metrics import Sums, accuracy, bleu, bootstrap, chrf, paired, per, wer
+from regard.metrics import Sums, accuracy, bleu, bootstrap, chrf, holm, paired, per, wer
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -58,6 +58,24 @@ def test_p_is_that_of_the_sign_test(worse):
     found = paired(rate(first), rate(second), samples=20_000)
     assert found.value == pytest.approx(100 * (8 - worse) / len(first))
     assert found.p == pytest.approx(true, abs=0.006)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_holm_rejects_what_its_procedure_rejects(seed):
+    """From the smallest p on, reject while p <= level / (comparisons left); then stop."""
+    draw = random.Random(seed)
+    ps = [draw.random() ** 3 for _ in range(7)]
+    ps[3] = ps[1]
+    corrected = holm(ps)
+    for level in (0.01, 0.05, 0.2, 0.5, 0.9):
+        rejected = set()
+        for left, place in zip(range(7, 0, -1), sorted(range(7), key=ps.__getitem__), strict=True):
+            if ps[place] > level / left:
+                break
+            rejected.add(place)
+        assert {place for place, p in enumerate(corrected) if p <= level} == rejected
+    assert holm([]) == []
+    assert holm([0.4]) == [0.4]
 
 
 def test_the_paired_interval_is_that_of_plain_loops():

@@ -10,6 +10,7 @@ import regard.attention
 from regard import catalog, recipe
 from regard.attention import Attention, Coverage, Dot
 from regard.catalog.parts import PARTS, chosen, part
+from regard.decode import Beam
 from regard.errors import RequestError
 from regard.protocols import BOS
 
@@ -21,7 +22,10 @@ MODELS = {
     "deep-att": WORDS, "lstm-a": WORDS, "show-attend-tell": PICTURE, "temporal": PICTURE,
     "att-blstm": CLASSES,
 }  # fmt: skip
-SETTINGS = {"topk": {"k": 2}, "local-p": {"reach": 2}, "location": {"max_length": 30}}
+SETTINGS = {
+    "topk": {"k": 2}, "local-m": {"reach": 1, "clamp": True}, "local-p": {"reach": 2},
+    "location": {"max_length": 30},
+}  # fmt: skip
 BELONG = {
     "InverseEuclidean": "of ABCNN: 1 / (1 + distance), for a select that sums to anything",
     "FeatureAdditive": "one score for each feature", "FeaturePerceptron": "of each feature",
@@ -29,14 +33,16 @@ BELONG = {
     "LocationAware": "reads the weights of the step before",
     "RelativeKeys": "queries and keys of one sequence", "RelativeSinusoid": "of one sequence",
     "SplitLinear": "of graph attention: a vector over a query and a key",
-    "FeatureSoftmax": "weights of each feature", "Hard": "needs a reward in the loss",
+    "FeatureSoftmax": "weights of each feature",
+    "Hard": "needs a reward in the loss; straight-through does not",
     "Identity": "weights without a sum", "OverQueries": "normalizes over queries",
-    "LocalMonotonic": "must know the number of the step", "Monotonic": "carries an alignment",
+    "Monotonic": "carries an alignment",
     "TalkingHeads": "needs an axis of heads: `attention: {talking: true}` of a Transformer",
     "MonotonicChunkwise": "carries an alignment", "TemporalSoftmax": "carries scores",
 }  # fmt: skip
 """Parts that no setting names, and why."""
 ALIKE = {"luong", "gnmt", "att-blstm"}
+STEPS = {"luong"}
 
 
 def told(name):
@@ -63,6 +69,10 @@ def test_every_part_fits(name):
             with pytest.raises(RequestError, match=rf"model\.attention\.score: {score} compares"):
                 made(name, score=score)
             continue
+        if PARTS["select"][select].steps and name not in STEPS:
+            with pytest.raises(RequestError, match=rf"select: {select} must know the number of"):
+                made(name, select=told(select))
+            continue
         model = made(name, score=told(score), select=told(select)).eval()
         (own,) = attentions(model)
         assert type(own.score) is getattr(regard.attention, PARTS["score"][score].target)
@@ -80,8 +90,23 @@ def test_every_part_fits(name):
         found = torch.stack(steps, 1)
         torch.testing.assert_close(found, forced, atol=1e-6, rtol=1e-5)
         forced.square().sum().backward()
-        if select in ("softmax", "smooth", "chain", "local-p"):
+        if select in ("softmax", "smooth", "chain", "local-p", "straight-through"):
             assert all(one.grad is not None for one in own.parameters())
+
+
+def test_local_m_by_a_setting_is_luongs_own():
+    """The same weights, the same outputs, teacher forced and for the hypotheses of a beam."""
+    settings = {**catalog.entry("luong").tiny, "reach": 1, "attention": "local-m"}
+    own = catalog.build("luong", WORDS, settings).eval()
+    named = made("luong", select=told("local-m"), score="general").eval()
+    named.load_state_dict(own.state_dict())
+    source, target = torch.randint(4, 11, (2, 6)), torch.randint(4, 12, (2, 4))
+    lengths = torch.tensor([6, 4])
+    assert torch.equal(named(source, target, lengths).logits, own(source, target, lengths).logits)
+    beams = [Beam(3, max_length=5)(model, source, lengths) for model in (own, named)]
+    assert [[h.tokens for h in row] for row in beams[0]] == [
+        [h.tokens for h in row] for row in beams[1]
+    ]
 
 
 def test_no_part_is_forgotten():

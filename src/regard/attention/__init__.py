@@ -78,6 +78,7 @@ from regard.attention.select import Sharpen as Sharpen
 from regard.attention.select import Smooth as Smooth
 from regard.attention.select import Softmax as Softmax
 from regard.attention.select import Sparsemax as Sparsemax
+from regard.attention.select import StraightThrough as StraightThrough
 from regard.attention.select import TalkingHeads as TalkingHeads
 from regard.attention.select import TemporalSoftmax as TemporalSoftmax
 from regard.attention.select import TopK as TopK
@@ -151,6 +152,7 @@ __all__ = [
     "SourceToToken",
     "Sparsemax",
     "SplitLinear",
+    "StraightThrough",
     "TalkingHeads",
     "TemporalSoftmax",
     "TopK",

@@ -33,11 +33,13 @@ class Part:
         sizes: of an argument of the class, the size of the model that it is: `query`, `key`,
             `hidden` (of a perceptron) or `positions` (the longest source).
         alike: queries and keys must have one size.
+        steps: the part reads the number of the step, `at`, which few models pass.
     """
 
     target: str
     sizes: Mapping[str, str] = field(default_factory=dict)
     alike: bool = False
+    steps: bool = False
 
 
 _PERCEPTRON = {"query_dim": "query", "key_dim": "key", "hidden": "hidden"}
@@ -64,15 +66,22 @@ PARTS: Mapping[str, Mapping[str, Part]] = {
         "sparsemax": Part("Sparsemax"),
         "entmax": Part("Entmax15"),
         "topk": Part("TopK"),
+        "straight-through": Part("StraightThrough"),
+        "local-m": Part("LocalMonotonic", steps=True),
         "local-p": Part("LocalPredictive", {"query_dim": "query", "hidden": "hidden"}),
         "chain": Part("ChainMarginals"),
     },
 }
-"""By kind and name. Parts that carry a state or know the number of a step belong to one model."""
+"""By kind and name. Parts that carry a state belong to one model."""
 
 
 def part(
-    kind: str, told: str | Chosen, sizes: Mapping[str, int], section: str = "model.attention"
+    kind: str,
+    told: str | Chosen,
+    sizes: Mapping[str, int],
+    section: str = "model.attention",
+    *,
+    steps: bool = False,
 ) -> Any:
     """A part from its name, or its name and settings.
 
@@ -80,9 +89,11 @@ def part(
         kind: "score" or "select".
         sizes: of the model: `query`, `key`, `hidden`, `positions`.
         section: what a message calls the section that names it.
+        steps: the model passes the number of its step to the attention.
 
     Raises:
-        RequestError: no such part, a setting that it has not, or sizes that it cannot compare.
+        RequestError: no such part, a setting that it has not, sizes that it cannot compare, or a
+            step that the model does not pass.
 
     Example:
         >>> part("score", "scaled", {"query": 2, "key": 2})
@@ -102,6 +113,11 @@ def part(
             f"{where}: {name} compares queries and keys of one size; here they have "
             f"{sizes['query']} and {sizes['key']}: general and additive have weights between them"
         )
+    if row.steps and not steps:
+        raise RequestError(
+            f"{where}: {name} must know the number of the decoder's step, which this model does "
+            "not pass to its attention; luong does"
+        )
     for argument, size in row.sizes.items():
         if size not in sizes and argument not in settings:
             raise RequestError(f"{where}: {name} needs {argument}: give its number")
@@ -111,13 +127,15 @@ def part(
     return made(**{argument: own[argument] for argument in needed}, **arguments_of(checked))
 
 
-def chosen(own: "Attention", told: Chosen | None, **sizes: int) -> "Attention":
+def chosen(
+    own: "Attention", told: Chosen | None, *, steps: bool = False, **sizes: int
+) -> "Attention":
     """A model's attention, with the parts that a recipe names in the place of the paper's.
 
     Args:
         own: as the paper has it; given back where nothing is told.
         told: `score` and `select`, each a name or a section.
-        sizes: see `part`.
+        steps, sizes: see `part`.
 
     Raises:
         RequestError: another key; or see `part`.
@@ -138,4 +156,5 @@ def chosen(own: "Attention", told: Chosen | None, **sizes: int) -> "Attention":
 
     kept = ("score", "position", "mask", "select", "read", "carry", "role", "batch_axes")
     parts = {name: getattr(own, name) for name in kept}
-    return Attention(**parts | {kind: part(kind, one, sizes) for kind, one in told.items()})
+    made = {kind: part(kind, one, sizes, steps=steps) for kind, one in told.items()}
+    return Attention(**parts | made)

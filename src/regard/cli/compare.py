@@ -65,7 +65,7 @@ def compare(
     Recipes are trained first (again = only what is missing). Folders are taken as they are; a
     folder of seeds is one system. Each score has its mean and standard deviation over seeds and a
     95 % bootstrap interval, and beside the first system the difference and its p by approximate
-    randomization.
+    randomization; with more than two systems also Holm's p, corrected for their number.
 
     Examples:
         regard compare runs/first runs/second --data test.tsv.gz --columns source=de,target=en

@@ -5,7 +5,7 @@ under some seeds (what is trained already is not trained again). Every system an
 examples. For each score that is a function of sums over examples there are the interval of the
 bootstrap and, against the first system, the paired bootstrap and approximate randomization
 (`metrics.significance`); seeds are pooled there: an example counts the mean of what it counts under
-each of them.
+each of them. With more than two systems p is also corrected for the number of comparisons (Holm).
 """
 
 import itertools
@@ -113,6 +113,8 @@ def compare(
         if name not in first.scores:
             raise RequestError(f"there is no score {name!r}: {nearest(name, first.scores)}")
     rows = [_row(one, first, wanted, samples) for one in answers]
+    if len(rows) > 2:
+        _correct(rows)
     signature = {name: first.scores[name][0].signature for name in wanted}
     number = len(first.references)
     return {
@@ -184,6 +186,16 @@ def _row(one: _Answers, first: _Answers, wanted: Sequence[str], samples: int) ->
     return {"system": one.name, **one.about, "metrics": metrics}
 
 
+def _correct(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Add `p_holm` beside each p: of each score, over all systems that are tested."""
+    from regard.metrics import holm
+
+    for name in rows[0]["metrics"]:
+        tested = [row["metrics"][name] for row in rows if "p" in row["metrics"][name]]
+        for told, p in zip(tested, holm([told["p"] for told in tested]), strict=True):
+            told["p_holm"] = p
+
+
 def _pooled(scores: Sequence["Score"]) -> "Sums | None":
     """One score by example, the mean over all seeds: systems may have different numbers of them."""
     from regard.metrics import Sums
@@ -196,7 +208,7 @@ def _pooled(scores: Sequence["Score"]) -> "Sums | None":
 
 
 def markdown(result: Mapping[str, Any]) -> str:
-    """The table of `compare`: score (sd over seeds), [95 % interval], difference, p.
+    """The table of `compare`: score (sd over seeds), [95 % interval], difference, p and Holm's p.
 
     Example:
         >>> each = {"metrics": {"bleu": {"value": 30.0}}, "parameters": 12}
@@ -217,9 +229,10 @@ def markdown(result: Mapping[str, Any]) -> str:
         cells += [_cell(row["metrics"][name]) for name in names]
         lines.append(f"| {row['system']} | " + " | ".join(cells) + " |")
     said = f"{result['examples']:,} examples; 95 % intervals of {result['samples']:,} samples"
-    return "\n".join(
-        [*lines, "", f"{said}; differences are to the first, p is two-sided.", f"{COVERS}."]
-    )
+    said += "; differences are to the first, p is two-sided"
+    if any("p_holm" in told for row in rows for told in row["metrics"].values()):
+        said += ", and corrected for the number of comparisons (Holm)"
+    return "\n".join([*lines, "", f"{said}.", f"{COVERS}."])
 
 
 def _cell(told: Mapping[str, Any]) -> str:
@@ -228,5 +241,6 @@ def _cell(told: Mapping[str, Any]) -> str:
     if "interval" in told:
         text += " [{:.2f}, {:.2f}]".format(*told["interval"])
     if "p" in told:
-        text += f", {told['difference']:+.2f} (p {told['p']:.3f})"
+        corrected = f", Holm {told['p_holm']:.3f}" if "p_holm" in told else ""
+        text += f", {told['difference']:+.2f} (p {told['p']:.3f}{corrected})"
     return text.replace("-", "−")

@@ -18,7 +18,7 @@ from regard.metrics.parsing import COLLINS, Parameters, evalb
 from regard.metrics.ranking import mean_average_precision, mean_reciprocal_rank
 from regard.metrics.roles import Proposition, srl_eval
 from regard.metrics.score import Score, Sums
-from regard.metrics.significance import Difference, Interval, bootstrap, paired
+from regard.metrics.significance import Difference, Interval, bootstrap, holm, paired
 from regard.metrics.spans import conlleval, seqeval_strict
 from regard.metrics.squad import exact_match, span_f1
 from regard.metrics.summary_rouge import rouge
@@ -54,6 +54,7 @@ __all__ = [
     "f1_of",
     "fit_temperature",
     "hard_alignment",
+    "holm",
     "length_ratio",
     "macro_f1",
     "mean_average_precision",

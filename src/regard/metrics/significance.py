@@ -1,6 +1,6 @@
 """Bootstrap confidence intervals of scores and of differences between two systems."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from regard.errors import RequestError
 from regard.metrics.score import Sums
 
-__all__ = ["Difference", "Interval", "bootstrap", "paired"]
+__all__ = ["Difference", "Interval", "bootstrap", "holm", "paired"]
 
 AT_ONCE = 64
 """Samples drawn together: samples times examples integers would be large."""
@@ -87,6 +87,25 @@ def paired(
         other = second.of(second.counts.sum(0) - swapped) - first.of(total + swapped)
         as_large += int((np.abs(other) >= abs(value) - 1e-12).sum())
     return Difference(value, _between(moved, level, samples), (1 + as_large) / (1 + samples))
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    r"""p-values of several comparisons, corrected so that *any* false finding has its level.
+
+    Sorted from the smallest, the i-th of m p-values is multiplied by m - i + 1; none is smaller
+    than the one before it, and none above 1.
+
+    Source: Holm (1979), "A simple sequentially rejective multiple test procedure".
+
+    Example:
+        >>> holm([0.01, 0.04, 0.03])
+        [0.03, 0.06, 0.06]
+    """
+    corrected, before = [0.0] * len(ps), 0.0
+    for rank, place in enumerate(sorted(range(len(ps)), key=lambda place: ps[place])):
+        before = max(before, min(1.0, (len(ps) - rank) * ps[place]))
+        corrected[place] = before
+    return corrected
 
 
 def _drawn(number: int, samples: int, seed: int) -> Iterator[np.ndarray]:

@@ -138,7 +138,7 @@ class Luong(nn.Module):
         select = SELECTS[attention](hidden, reach)
         own = Attention(SCORES[score](hidden, max_length), select=select, role="cross")
         sizes = {"query": hidden, "key": hidden, "hidden": hidden, "positions": max_length}
-        self.attention = chosen(own, told, **sizes)
+        self.attention = chosen(own, told, steps=True, **sizes)
         self.combine = nn.Linear(2 * hidden, hidden, bias=False)  # W_c
         self.output = nn.Linear(hidden, target_vocab_size, bias=False)  # W_s
         for weight in self.parameters():

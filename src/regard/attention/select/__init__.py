@@ -19,5 +19,6 @@ from regard.attention.select.softmax import Softmax as Softmax
 from regard.attention.select.sparse import Entmax15 as Entmax15
 from regard.attention.select.sparse import Sparsemax as Sparsemax
 from regard.attention.select.sparse import TopK as TopK
+from regard.attention.select.straight_through import StraightThrough as StraightThrough
 from regard.attention.select.talking import TalkingHeads as TalkingHeads
 from regard.attention.select.temporal import TemporalSoftmax as TemporalSoftmax
