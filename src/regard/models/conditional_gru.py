@@ -84,8 +84,9 @@ class ConditionalGRU(nn.Module):
         self.first = Gated(hidden, reset="after")
         align = 2 * hidden if align is None else align
         own = Attention(Additive(hidden, 2 * hidden, align, bias=True), role="cross")
-        sizes = {"query": hidden, "key": 2 * hidden, "hidden": align}
-        self.attention = chosen(own, attention, **sizes)  # W_a, U_a, b_a, v
+        self.attention = chosen(
+            own, attention, query=hidden, key=2 * hidden, hidden=align
+        )  # W_a, U_a, b_a, v
         self.context = nn.Linear(2 * hidden, 3 * hidden, bias=False)  # GRU_2
         self.second = Gated(hidden, reset="after")
         self.bias = nn.Parameter(torch.zeros(3 * hidden))  # of GRU_2: r, z, and n with U s

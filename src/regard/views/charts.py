@@ -31,6 +31,10 @@ class Chart:
 class Matrix:
     """Weights as shades, with labels on both axes.
 
+    Args:
+        numbers: how each weight is written into its cell, as ".0f"; "" writes none.
+        top: the weight of the darkest shade; None: the largest one.
+
     Shapes:
         weights (rows, columns), as nested lists
     """
@@ -39,3 +43,5 @@ class Matrix:
     rows: Sequence[str]
     columns: Sequence[str]
     weights: Sequence[Sequence[float]]
+    numbers: str = ""
+    top: float | None = None

@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from regard.viewer.figure.charts import draw_charts
+from regard.viewer.palette import ink_on
 from regard.views.charts import Matrix
 
 
@@ -21,3 +22,18 @@ def test_long_labels_below_a_matrix_of_a_chart_are_turned():
         boxes = [label.get_window_extent() for label in labels]
         if not turned:
             assert all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))
+
+
+def test_numbers_stand_in_the_cells_of_a_matrix():
+    """As the format says, readable on the shade; `top` is the weight of the darkest shade."""
+    matrix = Matrix("", ["a", "b"], ["c", "d"], [[0, 12.4], [49.6, 25]], numbers=".0f", top=100)
+    (axes,) = draw_charts([matrix]).axes
+    assert [text.get_text() for text in axes.texts] == ["0", "12", "50", "25"]
+    assert [text.get_position() for text in axes.texts] == [(0, 0), (1, 0), (0, 1), (1, 1)]
+    assert [text.get_color() for text in axes.texts] == [
+        ink_on(w, 100) for w in (0, 12.4, 49.6, 25)
+    ]
+    assert axes.images[0].get_clim() == (0.0, 100.0)
+    (axes,) = draw_charts([Matrix("", ["a"], ["c", "d"], [[1, 4]])]).axes
+    assert not axes.texts
+    assert axes.images[0].get_clim() == (0.0, 4.0)

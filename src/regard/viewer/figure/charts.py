@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.viewer.figure.matrix import COLUMN, PAGE, _matplotlib, _quiet, _save, check_format
 from regard.viewer.figure.sheet import blues, style
-from regard.viewer.palette import GRID, HEADS, INK
+from regard.viewer.palette import GRID, HEADS, INK, ink_on
 from regard.views.charts import Chart, Matrix
 
 if TYPE_CHECKING:
@@ -86,10 +86,17 @@ def _chart(axes: "Axes", chart: Chart) -> None:
 
 
 def _matrix(axes: "Axes", matrix: Matrix) -> None:
-    """Shades from white to the largest weight."""
-    axes.imshow(matrix.weights, cmap=blues(), vmin=0.0, aspect="equal")
+    """Shades from white to the largest weight, or to `top`."""
+    axes.imshow(matrix.weights, cmap=blues(), vmin=0.0, vmax=matrix.top, aspect="equal")
     axes.set_yticks(range(len(matrix.rows)), matrix.rows)
     wide = sum(map(len, matrix.columns)) > ROOM
     turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
     axes.set_xticks(range(len(matrix.columns)), matrix.columns, **(turned if wide else {}))
     axes.tick_params(length=0)
+    if not matrix.numbers:
+        return
+    top = max(map(max, matrix.weights)) if matrix.top is None else matrix.top
+    for row, weights in enumerate(matrix.weights):
+        for column, weight in enumerate(weights):
+            text, color = format(weight, matrix.numbers), ink_on(weight, top)
+            axes.text(column, row, text, ha="center", va="center", fontsize=6, color=color)
