@@ -5,6 +5,7 @@ import json
 import pytest
 
 from regard import loading
+from regard.errors import RequestError
 from regard.evaluation.comparing import markdown, variations
 from regard.evaluation.scoring import scored
 from regard.metrics import holm, paired
@@ -161,3 +162,13 @@ def test_variations_are_every_combination():
     assert variations(["a.b=1,2", "c=x,y"]) == [
         ["a.b=1", "c=x"], ["a.b=1", "c=y"], ["a.b=2", "c=x"], ["a.b=2", "c=y"],
     ]  # fmt: skip
+
+
+def test_a_comma_within_a_value_varies_nothing():
+    varied = variations(["m.select=softmax, {name: local-m, reach: 2},[1,[2,3]],'a,b'"])
+    assert [one for (one,) in varied] == [
+        "m.select=softmax", "m.select={name: local-m, reach: 2}", "m.select=[1,[2,3]]",
+        "m.select='a,b'",
+    ]  # fmt: skip
+    with pytest.raises(RequestError, match="two values or more"):
+        variations(["m.select={name: local-m, reach: 2}"])

@@ -54,6 +54,8 @@ class _Answers:
 def variations(vary: Sequence[str]) -> list[list[str]]:
     """Every combination of `key=a,b,c`: lists of `key=value`; one empty list for none.
 
+    A comma within brackets, braces or quotes belongs to its value.
+
     Raises:
         RequestError: no equals sign, or fewer than two values.
 
@@ -64,11 +66,28 @@ def variations(vary: Sequence[str]) -> list[list[str]]:
     each = []
     for text in vary:
         key, equals, values = text.partition("=")
-        several = [value.strip() for value in values.split(",")]
+        several = [value.strip() for value in _split(values)]
         if not equals or len(several) < 2 or not all(several):
             raise RequestError(f"--vary: expected key=a,b,c with two values or more, got {text!r}")
         each.append([f"{key}={value}" for value in several])
     return [list(one) for one in itertools.product(*each)]
+
+
+def _split(values: str) -> list[str]:
+    """At the commas that are not within brackets, braces or quotes."""
+    parts, depth, quote = [""], 0, ""
+    for letter in values:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'":
+            quote = letter
+        else:
+            depth += (letter in "[{") - (letter in "]}")
+        if letter == "," and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
 
 
 def check_count(count: int) -> None:
