@@ -26,7 +26,8 @@ STEP = $(PYTHON) tools/step.py --label
 CHECKED := regard.attention,regard.data,regard.decode,regard.encoders,regard.fields,regard.inference,regard.layers,regard.losses,regard.metrics,regard.models,regard.native,regard.tasks,regard.watching
 HOOK := --jaxtyping-packages=$(CHECKED),beartype.beartype
 FAST := not slow and not gpu
-# Files with such tests: to collect all others takes longer than to run these.
+# Files with such tests: to collect all others takes longer than to run these. mypy runs beside
+# them, for it and the last of these tests leave a core without work.
 NOHOOK = $(shell grep -rl nohook tests --include="test_*.py")
 PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python tools/tests.py
 
@@ -63,9 +64,13 @@ pages: node_modules  ## the pages' scripts: prettier, and tsc against their JSDo
 	@node_modules/.bin/prettier --check 'src/regard/*/page/*.js'
 	@for page in viewer serve; do node_modules/.bin/tsc -p tools/pages/$$page.json || exit 1; done
 
-test: lint  ## lint, types, and the fast tests with every shape annotation checked
-	@failed=0; \
+test: setup-test  ## lint, types, and the fast tests with every shape annotation checked
+	@$(STEP) ruff -- $(BIN)/ruff check .
+	@$(STEP) format -- $(BIN)/ruff format --check .
+	@failed=0; types=$$(mktemp); \
+	$(BIN)/mypy --strict src >"$$types" 2>&1 & mypy=$$!; trap 'kill $$mypy; exit 130' INT TERM; \
 	$(STEP) nohook -- env $(PYTEST) -n $(JOBS) -m "nohook and $(FAST)" $(NOHOOK) $(ARGS) || { code=$$?; [ $$code -eq 5 ] || failed=1; }; \
+	wait $$mypy; code=$$?; echo "[mypy]"; cat "$$types"; rm -f "$$types"; [ $$code -eq 0 ] || exit $$code; \
 	$(STEP) tests -- env $(PYTEST) -n $(JOBS) -m "not nohook and $(FAST)" $(HOOK) $(ARGS) || failed=1; \
 	exit $$failed
 

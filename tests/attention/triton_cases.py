@@ -100,11 +100,27 @@ def test_additive(queries, keys, dim, scale, apart):
     check(additive_scores(*low), additive(*exact), low, exact)
 
 
-def test_additive_tiles_and_parts():
-    """Several tiles of queries, keys and features, and walks that several programs share."""
+def test_additive_tiles_and_parts(monkeypatch):
+    """Several tiles of queries, keys and features, and walks that several programs share.
+
+    Walks are shared from 128 rows on; here from 64, for the interpreter takes ms for each row.
+    """
+    from regard.attention._ops.triton import _math
+    from regard.attention._ops.triton import additive as module
     from regard.attention._ops.triton.additive import additive_scores
 
-    low, exact = leaves(torch.randn(1, 17, 3), torch.randn(1, 129, 3), torch.randn(3))
+    assert _math.splits(9, 127) == (1, 127)
+    assert _math.splits(9, 129) == (2, 65)
+    assert _math.splits(600, 129) == (1, 129)
+    assert _math.splits(2, 9000) == (8, 1125)
+
+    def earlier(programs, rows):
+        parts = max(1, min(8, rows // 32))
+        share = _math.cover(rows, parts)
+        return _math.cover(rows, share), share
+
+    monkeypatch.setattr(module, "splits", earlier)
+    low, exact = leaves(torch.randn(1, 17, 3), torch.randn(1, 65, 3), torch.randn(3))
     check(additive_scores(*low), additive(*exact), low, exact)
     low, exact = leaves(torch.randn(1, 2, 66), torch.randn(1, 3, 66), torch.randn(66))
     check(additive_scores(*low), additive(*exact), low, exact)
