@@ -59,8 +59,27 @@ CHECKS = [
 ]
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda c: getattr(c, "func", c).__name__[5:])
-@pytest.mark.parametrize("variant", VARIANTS)
+COMBINED = (
+    "luong local-m without feeding",
+    "transformer with relative keys alone, shared",
+    "transformer with both",
+)
+"""What these join, other variants have alone: most of their checks are slow tests."""
+
+
+def cases():
+    for variant in VARIANTS:
+        for check in CHECKS:
+            name = getattr(check, "func", check).__name__.removeprefix("test_")
+            quick = variant not in COMBINED or name in (
+                "step_by_step_is_teacher_forcing",
+                "gradients_reach_every_parameter",
+            )
+            marks = () if quick else pytest.mark.slow
+            yield pytest.param(variant, check, marks=marks, id=f"{variant}-{name}")
+
+
+@pytest.mark.parametrize(("variant", "check"), list(cases()))
 def test_contract(variant, check, monkeypatch):
     name, changes = VARIANTS[variant]
     for module in (test_sequence, test_shape, test_watch):

@@ -100,7 +100,7 @@ def test_watching_changes_nothing(name):
 def test_weights_follow_the_hypotheses_of_a_beam(name):
     """What a beam's hypothesis looked at, by its trail, is what teacher forcing of it looks at."""
     model, batch = build(name), mixed()
-    decoder = decode.build(beam_size=4, n_best=3, max_extra=1, max_length=5)
+    decoder = decode.build(beam_size=4, n_best=2, max_extra=1, max_length=5)
     with watch(model) as seen:
         found = decoder(model, batch.source, batch.lengths)
     steps = max(len(h.tokens) for hs in found for h in hs)

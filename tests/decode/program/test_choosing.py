@@ -147,14 +147,27 @@ def test_steps_give_what_the_model_gives_at_once(variant, precision, level):
     assert (torch.stack(found, 1) - expected).abs().max() <= limit * expected.std()
 
 
+DECODERS = [
+    Greedy(),
+    Beam(beam_size=4, n_best=3, **SHORT),
+    Beam(beam_size=3, no_repeat_ngram=2, **SHORT),
+]
+DECODED = {
+    (a_transformer, 1),
+    (a_relative, 2),
+    (a_following, 0),
+    *((an_rnnsearch, n) for n in range(3)),
+}
+"""Every model by one decoder, and one of them by each; the others are slow tests."""
+
+
 @needs_c
-@MODELS
 @pytest.mark.parametrize(
-    "decoder",
+    ("make", "decoder"),
     [
-        Greedy(),
-        Beam(beam_size=4, n_best=3, **SHORT),
-        Beam(beam_size=3, no_repeat_ngram=2, **SHORT),
+        pytest.param(make, decoder, marks=() if (make, n) in DECODED else pytest.mark.slow)
+        for make in (a_transformer, a_relative, a_following, an_rnnsearch)
+        for n, decoder in enumerate(DECODERS)
     ],
 )
 def test_decoders_find_what_they_find_without_it(make, decoder, monkeypatch):
@@ -250,7 +263,7 @@ def test_an_ensemble_with_a_model_that_cannot_be_packed():
 @MODELS
 def test_low_precision_is_for_every_decoder_and_results_depend_on_no_thread(make):
     model, (source, lengths) = make(), sources()
-    for decoder in (Greedy(precision="int8"), Beam(precision="int8"), Sample(precision="int8")):
+    for decoder in [kind(precision="int8", **SHORT) for kind in (Greedy, Beam, Sample)]:
         found = []
         for threads in (1, 2):
             before = torch.get_num_threads()
@@ -282,13 +295,15 @@ def test_the_coverage_penalty_sees_what_a_packed_model_looks_at(make, monkeypatc
 @MODELS
 def test_changed_weights_are_packed_anew_and_a_model_that_is_gone_is_not_kept(make):
     model, (source, lengths) = make(), sources()
-    before = Beam()(model, source, lengths)
+    before = Beam(**SHORT)(model, source, lengths)
     copied = copy.deepcopy(model)
     with torch.no_grad():
         model.output.weight.mul_(-1.0)
-    after = Beam()(model, source, lengths)
+    after = Beam(**SHORT)(model, source, lengths)
     assert [h[0].tokens for h in before] != [h[0].tokens for h in after]
-    assert [h[0].tokens for h in Beam()(copied, source, lengths)] == [h[0].tokens for h in before]
+    assert [h[0].tokens for h in Beam(**SHORT)(copied, source, lengths)] == [
+        h[0].tokens for h in before
+    ]
     gone = weakref.ref(model)
     kept = packed(model)
     del model
@@ -325,7 +340,7 @@ def by_numpy(model):
 def test_weights_that_are_changed_behind_the_back_are_packed_anew(make, change, precision):
     model, (source, lengths) = make(), sources()
     old = packed(model, precision)
-    decode = Greedy(precision=precision)
+    decode = Greedy(precision=precision, **SHORT)
     before = decode(model, source, lengths)
     versions = [p._version for p in model.parameters()]
     change(model)
@@ -342,10 +357,10 @@ def test_a_packed_model_can_be_kept_and_decoded_with():
     model, (source, lengths) = a_transformer(), sources()
     kept = packed(model, "int8")
     model.train()
-    found = Beam()(kept, source, lengths)
+    found = Beam(**SHORT)(kept, source, lengths)
     assert model.training
     assert packed(kept) is packed(kept, "int8") is kept
-    expected = Beam(precision="int8")(model, source, lengths)
+    expected = Beam(precision="int8", **SHORT)(model, source, lengths)
     assert [h[0].tokens for h in found] == [h[0].tokens for h in expected]
     with pytest.raises(RequestError, match="bfloat16 is asked of a model packed in int8"):
         Beam(precision="bfloat16")(kept, source, lengths)
@@ -415,19 +430,25 @@ def test_what_cannot_be_packed_runs_as_it_is_and_says_why():
 
 
 @needs_c
-@MODELS
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("make", "level"),
+    [
+        pytest.param(make, level, marks=() if make is an_rnnsearch or n == m else pytest.mark.slow)
+        for n, make in enumerate((a_transformer, a_relative, a_following, an_rnnsearch))
+        for m, level in enumerate(LEVELS)
+    ],
+)
 def test_what_a_packed_model_looks_at_is_what_the_model_looks_at(make, level, monkeypatch):
     from regard.decode.program import choosing as module
 
     model, (source, lengths) = make(), sources()
     with native.at_level(level):
-        plain = Beam(beam_size=3)(model, source, lengths)
+        plain = Beam(beam_size=3, **SHORT)(model, source, lengths)
         with watch(model) as seen:
-            watched = Beam(beam_size=3)(model, source, lengths)
+            watched = Beam(beam_size=3, **SHORT)(model, source, lengths)
     with monkeypatch.context() as patch, watch(model) as expected:
         patch.setattr(module, "unsupported_reason", lambda model: "unpacked")
-        Beam(beam_size=3)(model, source, lengths)
+        Beam(beam_size=3, **SHORT)(model, source, lengths)
     for a, b in zip(plain, watched, strict=True):
         assert [(h.tokens, h.score) for h in a] == [(h.tokens, h.score) for h in b]
     assert list(seen) == list(expected)
