@@ -16,6 +16,7 @@ PIP_ARGS ?=
 SYSTEM_TORCH ?=
 LOCK ?=
 JOBS ?= 2
+FORKS = $(shell expr $(JOBS) + 1)
 ARGS ?=
 export PYTHON TORCH PIP_ARGS SYSTEM_TORCH LOCK
 
@@ -69,9 +70,9 @@ test: setup-test  ## lint, types, and the fast tests with every shape annotation
 	@$(STEP) format -- $(BIN)/ruff format --check .
 	@failed=0; types=$$(mktemp); \
 	$(BIN)/mypy --strict src >"$$types" 2>&1 & mypy=$$!; trap 'kill $$mypy; exit 130' INT TERM; \
-	$(STEP) nohook -- env $(PYTEST) -n $(JOBS) -m "nohook and $(FAST)" $(NOHOOK) $(ARGS) || { code=$$?; [ $$code -eq 5 ] || failed=1; }; \
+	$(STEP) nohook -- env $(PYTEST) --forks $(JOBS) -m "nohook and $(FAST)" $(NOHOOK) $(ARGS) || { code=$$?; [ $$code -eq 5 ] || failed=1; }; \
 	wait $$mypy; code=$$?; echo "[mypy]"; cat "$$types"; rm -f "$$types"; [ $$code -eq 0 ] || exit $$code; \
-	$(STEP) tests -- env $(PYTEST) -n $(JOBS) -m "not nohook and $(FAST)" $(HOOK) $(ARGS) || failed=1; \
+	$(STEP) tests -- env $(PYTEST) --forks $(FORKS) -m "not nohook and $(FAST)" $(HOOK) $(ARGS) || failed=1; \
 	exit $$failed
 
 slow: setup-test  ## the slow tests
