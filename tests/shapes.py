@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import fields, is_dataclass
 from functools import partial, wraps
 from itertools import count
-from types import NoneType
+from types import CodeType, NoneType
 from typing import Any, get_args
 
 import jaxtyping
@@ -30,6 +30,8 @@ CHECKED: set[Hashable] = set()
 NUMBERS: dict[int, tuple[weakref.ref[Any], int]] = {}
 """By the id of an object that is no plain value: the object, and its number."""
 COUNT = count()
+BARE: set[CodeType] = set()
+"""Functions without a shape: one that is defined in another one is seen at each of its calls."""
 
 
 def only_shapes() -> None:
@@ -39,7 +41,11 @@ def only_shapes() -> None:
     def chosen(function: Any = None, **options: Any) -> Any:
         if function is None:
             return partial(chosen, **options)
+        if getattr(function, "__code__", None) in BARE:
+            return function
         if not _shaped(function):
+            if inspect.isfunction(function):
+                BARE.add(function.__code__)
             return function
         if not inspect.isfunction(function) or not options.get("typechecker"):
             return whole(function, **options)

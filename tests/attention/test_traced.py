@@ -52,6 +52,10 @@ class Graph(torch.nn.Module):
         return self.attention(x, x, mask=self.graph).context
 
 
+def dense(*shape):
+    return torch.randn(*shape, requires_grad=True)
+
+
 def strided(*shape):
     """What a transposed projection gives: not contiguous."""
     *batch, n, d = shape
@@ -59,9 +63,15 @@ def strided(*shape):
 
 
 @needs_c
-@pytest.mark.parametrize("make", [lambda *s: torch.randn(*s, requires_grad=True), strided])
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("sigma", [0.0, 1.5])
+@pytest.mark.parametrize(
+    ("make", "masked", "sigma"),
+    [
+        pytest.param(make, masked, sigma, marks=() if near == masked else pytest.mark.slow)
+        for near, make in ((False, strided), (True, dense))
+        for masked in (False, True)
+        for sigma in (0.0, 1.5)
+    ],
+)
 def test_the_operators_of_local_attention_keep_their_promises(make, masked, sigma):
     """Fake tensors, autograd and schema as `torch.library` checks them."""
     query, key, value = make(2, 5, 6), make(2, 9, 6), make(2, 9, 3)
@@ -74,9 +84,16 @@ def test_the_operators_of_local_attention_keep_their_promises(make, masked, sigm
 
 
 @needs_c
-@pytest.mark.parametrize("rate", [0.0, 0.4])
-@pytest.mark.parametrize("count", [30, 200])
-def test_the_operators_of_graph_attention_keep_their_promises(rate, count):
+@pytest.mark.parametrize(
+    ("count", "rate"),
+    [
+        (30, 0.4),
+        (200, 0.0),
+        pytest.param(30, 0.0, marks=pytest.mark.slow),
+        pytest.param(200, 0.4, marks=pytest.mark.slow),
+    ],
+)
+def test_the_operators_of_graph_attention_keep_their_promises(count, rate):
     """With many edges values are filled up to whole vectors on the way."""
     graph = a_graph(count=count)
     left, right, value = strided(2, 9, 3), strided(2, 9, 3), strided(2, 9, 3, 5)

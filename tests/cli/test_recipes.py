@@ -105,6 +105,7 @@ def test_check_reads_the_tiny_form_too(capsys, folder):
     assert "stepz" in ran.out
 
 
+@pytest.mark.slow  # each is checked in tests/recipe; the command is tested on a few above
 def test_every_recipe_of_the_repository_is_good(capsys):
     names = recipe.names()
     ran = run(capsys, "recipes", "check", "--json")

@@ -48,7 +48,21 @@ def test_the_python_draws_its_pictures(tmp_path, monkeypatch):
     assert sorted(p.name for p in tmp_path.glob("*.png")) == sorted(named)
 
 
-@pytest.mark.parametrize("words", fast(), ids=drawn)
+QUICK = ("hops.png", "its.png", "norms.png", "positions.png", "roles.png")
+"""The others draw heads and levels, as these and tests of `regard look` do: slow tests."""
+
+
+def commands():
+    for words in fast():
+        marks = () if drawn(words) in QUICK else pytest.mark.slow
+        yield pytest.param(words, marks=marks, id=drawn(words))
+
+
+def test_quick_commands_are_on_the_page():
+    assert set(QUICK) < {drawn(words) for words in fast()}
+
+
+@pytest.mark.parametrize("words", list(commands()))
 def test_a_command_draws_its_picture(words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")

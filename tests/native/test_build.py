@@ -137,7 +137,10 @@ def test_builds_at_the_same_time_all_get_a_whole_object(sources, tmp_path, monke
     assert len({path for path, _ in found}) == 1
 
 
-@pytest.mark.parametrize("harm", ["cut", "zeros", "other", "no sum", "strange sum"])
+HARM = ["cut", *(pytest.param(n, marks=pytest.mark.slow) for n in ("zeros", "other"))]
+
+
+@pytest.mark.parametrize("harm", [*HARM, "no sum", "strange sum"])
 def test_a_broken_object_in_the_cache_is_built_anew(harm, sources, tmp_path, monkeypatch):
     """Opened as it is, half an object ends Python with a bus error."""
     need_compiler()
