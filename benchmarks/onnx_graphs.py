@@ -59,7 +59,7 @@ class Session:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
         self.encoder, self.step = (
-            onnxruntime.InferenceSession(graph.SerializeToString(), options)
+            onnxruntime.InferenceSession(graph.model("regard").SerializeToString(), options)
             for graph in (graphs.encoder, graphs.step)
         )
         self.names = [one.name for one in self.step.get_outputs()]

@@ -1,19 +1,61 @@
-"""A Transformer as two ONNX graphs, node by node: what reads a source, and one step of decoding."""
+"""A Transformer as two ONNX graphs, node by node: what reads a source, and one step of decoding.
+
+Nodes and inputs are plain values; `model` makes an ONNX model of them.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor, nn
 
 from regard.convert._anatomy import Anatomy
 
-__all__ = ["ACTIVATIONS", "OPSET", "OnnxGraph", "encoder_graph", "step_graph"]
+__all__ = [
+    "ACTIVATIONS",
+    "FLOAT32",
+    "INT64",
+    "OPSET",
+    "GraphNode",
+    "GraphValue",
+    "OnnxGraph",
+    "Subgraph",
+    "encoder_graph",
+    "step_graph",
+]
 
 OPSET = 17
 """The first with LayerNormalization."""
 IR = 9
+FLOAT32, INT64 = 1, 7
+"""Numbers of dtypes in ONNX (`onnx.TensorProto`)."""
+
+
+class GraphNode(NamedTuple):
+    """An operator of ONNX, and the names of the values that it reads and makes."""
+
+    kind: str
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    attributes: Mapping[str, Any]
+
+
+class GraphValue(NamedTuple):
+    """An input or output of a graph: name, number of the dtype, and the shape if it is known."""
+
+    name: str
+    dtype: int
+    shape: Sequence[str | int] | None
+
+
+class Subgraph(NamedTuple):
+    """The graph that a node repeats; it may read values of the graph around it."""
+
+    name: str
+    nodes: Sequence[GraphNode]
+    inputs: Sequence[GraphValue]
+    outputs: Sequence[GraphValue]
 
 
 class OnnxGraph:
@@ -21,28 +63,24 @@ class OnnxGraph:
 
     def __init__(self, made: Any, prefix: str = "") -> None:
         self.made, self.prefix = made, prefix  # before the names of nodes
-        self.nodes: list[Any] = []
+        self.nodes: list[GraphNode] = []
         self.constants: dict[str, np.ndarray] = {}
-        self.inputs: list[Any] = []
-        self.outputs: list[Any] = []
+        self.inputs: list[GraphValue] = []
+        self.outputs: list[GraphValue] = []
 
     def put(self, kind: str, *inputs: str, into: str = "", **attributes: Any) -> str:
         """Add a node with one output."""
-        from onnx import helper
-
         name = into or self._name(kind)
-        self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
+        self.nodes.append(GraphNode(kind, inputs, [name], attributes))
         return name
 
     def put_many(
         self, kind: str, inputs: Sequence[str], count: int, **attributes: Any
     ) -> list[str]:
         """Add a node with several outputs."""
-        from onnx import helper
-
         name = self._name(kind)
         outputs = [f"{name}.{k}" for k in range(count)]
-        self.nodes.append(helper.make_node(kind, inputs, outputs, name=name, **attributes))
+        self.nodes.append(GraphNode(kind, inputs, outputs, attributes))
         return outputs
 
     def _name(self, kind: str) -> str:
@@ -62,13 +100,13 @@ class OnnxGraph:
 
     def enter(self, name: str, shape: list[str | int], whole: bool = False) -> str:
         """An input: numbers, or with `whole` 64-bit integers."""
-        self.inputs.append(_value(name, shape, whole))
+        self.inputs.append(GraphValue(name, INT64 if whole else FLOAT32, shape))
         return name
 
     def leave(self, name: str, shape: list[str | int], value: str) -> None:
         """An output."""
         self.put("Identity", value, into=name)
-        self.outputs.append(_value(name, shape, False))
+        self.outputs.append(GraphValue(name, FLOAT32, shape))
 
     def linear(self, path: str, layer: nn.Linear, x: str) -> str:
         """Multiply by a layer's matrix and add its bias, if it has one."""
@@ -157,7 +195,7 @@ class OnnxGraph:
         from onnx import checker, helper, numpy_helper
 
         kept = [numpy_helper.from_array(array, name) for name, array in self.constants.items()]
-        graph = helper.make_graph(self.nodes, name, self.inputs, self.outputs, kept)
+        graph = _protobuf(Subgraph(name, self.nodes, self.inputs, self.outputs), kept)
         whole = helper.make_model(
             graph,
             opset_imports=[helper.make_opsetid("", OPSET)],
@@ -249,12 +287,28 @@ def _cache(made: Anatomy, length: str) -> list[str | int]:
     return ["batch", made.heads, length, made.dim // made.heads]
 
 
-def _value(name: str, shape: list[str | int], whole: bool) -> Any:
-    from onnx import TensorProto, helper
+def _protobuf(graph: Subgraph, constants: Sequence[Any] = ()) -> Any:
+    """A graph as ONNX writes it."""
+    from onnx import helper
 
-    return helper.make_tensor_value_info(
-        name, TensorProto.INT64 if whole else TensorProto.FLOAT, shape
+    nodes = [
+        helper.make_node(
+            one.kind,
+            one.inputs,
+            one.outputs,
+            name=one.outputs[0].removesuffix(".0") if len(one.outputs) > 1 else one.outputs[0],
+            **{
+                name: _protobuf(value) if isinstance(value, Subgraph) else value
+                for name, value in one.attributes.items()
+            },
+        )
+        for one in graph.nodes
+    ]
+    inputs, outputs = (
+        [helper.make_tensor_value_info(*one) for one in some]
+        for some in (graph.inputs, graph.outputs)
     )
+    return helper.make_graph(nodes, graph.name, inputs, outputs, constants)
 
 
 def _number(graph: OnnxGraph, value: float) -> str:

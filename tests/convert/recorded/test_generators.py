@@ -45,7 +45,7 @@ def session(graph):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
-    return onnxruntime.InferenceSession(graph.SerializeToString(), options)
+    return onnxruntime.InferenceSession(graph.model("test").SerializeToString(), options)
 
 
 def source(case, model, size):

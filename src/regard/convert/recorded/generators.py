@@ -37,7 +37,7 @@ BEAMS, STEPS = (3, 2, 4), (2, 3, 5)
 
 @dataclass(frozen=True)
 class GeneratorGraphs:
-    """Two ONNX models, and what they are for.
+    """Two graphs, and what they are for.
 
     Args:
         states: names of the states; an output of the same name with `next_` before it is the next.
@@ -47,8 +47,8 @@ class GeneratorGraphs:
         conditions: what else has to hold, in sentences.
     """
 
-    encoder: Any
-    step: Any
+    encoder: ProgramGraph
+    step: ProgramGraph
     states: list[str]
     memories: list[str]
     source: tuple[int, int | None]
@@ -195,7 +195,7 @@ def _keep(first: Program, names: Mapping[str, int]) -> None:
     first.outputs = kept
 
 
-def _encoder(model: Any, program: Program) -> Any:
+def _encoder(model: Any, program: Program) -> ProgramGraph:
     program = folded(program)
     names, given = named(program, program.inputs["source"], "source")
     (values,) = refs(program.inputs["source"].values)
@@ -207,7 +207,7 @@ def _encoder(model: Any, program: Program) -> Any:
     return graph.write(program.outputs)
 
 
-def _step(model: Any, program: Program, known: Mapping[int, str], tokens: int) -> Any:
+def _step(model: Any, program: Program, known: Mapping[int, str], tokens: int) -> ProgramGraph:
     places = refs(program.inputs["carried"])
     after = refs(program.outputs["carried"])
     outputs = {"logits": program.outputs["logits"]}

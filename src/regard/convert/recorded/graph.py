@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.convert._graph import OnnxGraph
+from regard.convert._graph import INT64, GraphValue, OnnxGraph
 from regard.decode.program.recorder import Node
 from regard.decode.program.replay import Program
 from regard.decode.program.tree import Extent, Ref, refs
@@ -89,20 +89,15 @@ class ProgramGraph(OnnxGraph):
         self.inputs.append(self._described(name, number))
         return name
 
-    def _described(self, name: str, number: int) -> Any:
-        """What ONNX is told of a value: its name, dtype and shape."""
-        from onnx import helper
-
+    def _described(self, name: str, number: int) -> GraphValue:
         shape = [
             size if isinstance(size, int) else f"{name}.{axis}"
             for axis, size in enumerate(self.program.shapes[number])
         ]
-        return helper.make_tensor_value_info(name, ONNX_TYPES[self.program.dtypes[number]], shape)
+        return GraphValue(name, ONNX_TYPES[self.program.dtypes[number]], shape)
 
     def _enter_step(self, step: Any) -> None:
-        from onnx import helper
-
-        self.inputs.append(helper.make_tensor_value_info("step", ONNX_TYPES[torch.int64], []))
+        self.inputs.append(GraphValue("step", INT64, []))
         if isinstance(step, Extent):
             self.define(step, self.put("Reshape", "step", self.constant([1])))
 
@@ -227,8 +222,8 @@ class ProgramGraph(OnnxGraph):
 
     # -- the walk
 
-    def write(self, outputs: Mapping[str, Any]) -> Any:
-        """The ONNX model, with these outputs: names, and the values that they are.
+    def write(self, outputs: Mapping[str, Any]) -> "ProgramGraph":
+        """Add all nodes, and these outputs: names, and the values that they are.
 
         Raises:
             RequestError: an operation has no form in ONNX.
@@ -238,7 +233,7 @@ class ProgramGraph(OnnxGraph):
         for name, x in outputs.items():
             self.put("Identity", self.of(x), into=name)
             self.outputs.append(self._described(name, x.index))
-        return self.model("regard")
+        return self
 
     def _add(self, node: Node) -> None:
         name = node.short

@@ -15,7 +15,9 @@ from regard.protocols import Inputs
 __all__ = ["reader_graph"]
 
 
-def reader_graph(model: Any, examples: Sequence[Sequence[Inputs]], names: Sequence[str]) -> Any:
+def reader_graph(
+    model: Any, examples: Sequence[Sequence[Inputs]], names: Sequence[str]
+) -> ProgramGraph:
     """The graph of `model(*inputs).logits`.
 
     Args:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from regard.convert._graph import OnnxGraph
+from regard.convert._graph import FLOAT32, GraphValue, OnnxGraph, Subgraph
 from regard.convert.recorded.arguments import arguments
 from regard.convert.recorded.graph import Form, NoForm, ProgramGraph
 from regard.decode.program.recorder import Node
@@ -235,19 +235,16 @@ class Body(OnnxGraph):
         self.states = [f"{name}.state.{k}" for k in range(states)]
         self.now = f"{name}.now"
 
-    def graph(self, *new: str) -> Any:
+    def graph(self, *new: str) -> Subgraph:
         """The graph: states and what is read, to the new states, and the first of them again."""
-        from onnx import helper
-
         given = [*self.states, self.now]
         made = [f"{self.name}.next.{k}" for k in range(len(new) + 1)]
         for name, value in zip(made, [*new, new[0]], strict=True):
             self.put("Identity", value, into=name)
         inputs, outputs = (
-            [helper.make_tensor_value_info(name, 1, None) for name in names]
-            for names in (given, made)
+            [GraphValue(name, FLOAT32, None) for name in names] for names in (given, made)
         )
-        return helper.make_graph(self.nodes, self.name, inputs, outputs)
+        return Subgraph(self.name, self.nodes, inputs, outputs)
 
 
 def _appended(g: ProgramGraph, node: Node) -> list[str]:

@@ -45,7 +45,7 @@ def write_generator(loaded: "Loaded", out: Path) -> None:
     *examples, unseen = sources(loaded)
     graphs = generator_graphs(loaded.model, examples, positions=longest(loaded))
     for name, graph in (("encoder", graphs.encoder), ("step", graphs.step)):
-        (out / f"{name}.onnx").write_bytes(graph.SerializeToString())
+        (out / f"{name}.onnx").write_bytes(graph.model("regard").SerializeToString())
     _check(loaded.model, out, unseen)
     join = joined_frames(loaded.model)
     side, field = next(iter(loaded.fields.items()))
@@ -196,7 +196,7 @@ def write_labels(loaded: "Loaded", out: Path) -> None:
     ]
     *examples, unseen = every
     graph = reader_graph(loaded.model, examples, names)
-    (out / "model.onnx").write_bytes(graph.SerializeToString())
+    (out / "model.onnx").write_bytes(graph.model("regard").SerializeToString())
     if _can_compare():
         with torch.inference_mode():
             expected = loaded.model(*unseen).logits
