@@ -8,7 +8,8 @@ from typing import Any
 from regard import tasks
 from regard.errors import RequestError
 from regard.folder.loaded import Loaded
-from regard.folder.reading import find, from_pretrained
+from regard.folder.places import find
+from regard.folder.reading import from_pretrained
 from regard.settings import old_names
 from regard.settings.overlay import override
 from regard.system.devices import device_named

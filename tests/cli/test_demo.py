@@ -12,7 +12,7 @@ from regard import loading, recipe
 from regard.cli import demo
 from regard.cli._common import configure_talk
 from regard.data.sources import shipped
-from regard.folder import reading
+from regard.folder import places
 from tests.cli.run import run
 from tests.folder import toy
 from tests.repo.tree import TOP
@@ -33,10 +33,10 @@ def quick(tmp_path_factory):
     (place / "quick.yaml").write_text(text.replace("hidden: 64", "hidden: 8"), encoding="utf-8")
     toy.make(place / "models" / demo.TRANSLATOR, "transformer")
     for name in demo.READERS:
-        shutil.copytree(reading.SHIPPED / name, place / "models" / name)
+        shutil.copytree(places.SHIPPED / name, place / "models" / name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "RECIPE", str(place / "quick.yaml"))
-        patch.setattr(reading, "SHIPPED", place / "models")
+        patch.setattr(places, "SHIPPED", place / "models")
         yield place
 
 
@@ -66,7 +66,7 @@ def test_the_demo_ends_with_one_json_line(capsys, quick, tmp_path):
 
 
 def test_people_see_dates_and_what_comes_next(capsys, quick, tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "SHIPPED", tmp_path)
+    monkeypatch.setattr(places, "SHIPPED", tmp_path)
     ran = run(capsys, "demo", "--updates", "1", "-o", str(tmp_path / "out"))
     assert ran.code == 0  # a build without models is no failure
     for said in (
@@ -85,7 +85,7 @@ def test_people_see_dates_and_what_comes_next(capsys, quick, tmp_path, monkeypat
 def test_a_model_is_reused_only_if_asked(capsys, quick, tmp_path, monkeypatch):
     from regard import train
 
-    monkeypatch.setattr(reading, "SHIPPED", tmp_path)
+    monkeypatch.setattr(places, "SHIPPED", tmp_path)
     own, calls = train.fit, []
     monkeypatch.setattr(
         train, "fit", lambda *a, **k: calls.append(k) or own(*a, **k), raising=False
@@ -101,7 +101,7 @@ def test_a_model_is_reused_only_if_asked(capsys, quick, tmp_path, monkeypatch):
 
 
 def test_without_matplotlib_there_are_no_pictures(capsys, quick, tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "SHIPPED", tmp_path)
+    monkeypatch.setattr(places, "SHIPPED", tmp_path)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     ran = run(capsys, "demo", "--updates", "1", "-o", str(tmp_path / "out"), "--json")
     assert (ran.code, ran.result["pictures"]) == (0, [])

@@ -7,7 +7,7 @@ import pytest
 from regard import catalog, native
 from regard.cli._model_source import read_class
 from regard.errors import RequestError
-from regard.folder import reading
+from regard.folder import places
 from regard.settings.check import given_by_data, optional_of_data
 from tests.cli.run import run
 
@@ -127,7 +127,7 @@ def test_the_table_has_a_line_for_each(capsys):
     assert ran.code == 0
     rows = ran.out.splitlines()[1 : 1 + len(catalog.names())]
     assert [line.split()[0] for line in rows] == catalog.names()
-    assert ran.out.splitlines()[-1].endswith(": " + ", ".join(reading.shipped()))
+    assert ran.out.splitlines()[-1].endswith(": " + ", ".join(places.shipped()))
 
 
 def test_one_model_shows_equations_defaults_and_place(capsys):

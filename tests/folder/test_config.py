@@ -11,7 +11,7 @@ import torch
 from regard import catalog, loading
 from regard.decode import Beam
 from regard.errors import RequestError
-from regard.folder import reading, writing
+from regard.folder import places, reading, writing
 from regard.folder.config import _STEPS, upgrade
 from regard.models.transformer import PositionSettings, Transformer
 from tests.folder import toy
@@ -90,7 +90,7 @@ def test_every_model_had_a_source_and_a_target(name):
 
 def test_a_shipped_folder_of_the_first_format_is_read(tmp_path):
     """`format_1.json` is what the translator's `config.json` was; it keeps the names of its day."""
-    folder = shutil.copytree(reading.find("de-en-small"), tmp_path / "old")
+    folder = shutil.copytree(places.find("de-en-small"), tmp_path / "old")
     own = json.loads((folder / "config.json").read_text())
     plain = json.loads((Path(__file__).parent / "format_1.json").read_text())
     (folder / "config.json").write_text(json.dumps({**plain, "weights": own["weights"]}))

@@ -13,7 +13,7 @@ from regard import catalog, loading
 from regard.catalog.building import undrawn
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
-from regard.folder import reading
+from regard.folder import places, reading
 from regard.settings.check import given_by_data
 from tests.folder import toy
 
@@ -169,9 +169,9 @@ def test_a_pickle_beside_the_weights_is_not_opened(folder, tmp_path):
 
 
 def test_a_name_is_a_shipped_model_and_a_folder_comes_first(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "SHIPPED", folder.parent)
+    monkeypatch.setattr(places, "SHIPPED", folder.parent)
     monkeypatch.chdir(tmp_path)
-    assert reading.shipped() == ["toy"]
+    assert places.shipped() == ["toy"]
     assert loading.load("toy").folder == folder
     toy.make(tmp_path / "toy", "luong")
     assert loading.load("toy").config["model"]["name"] == "luong"
@@ -179,7 +179,7 @@ def test_a_name_is_a_shipped_model_and_a_folder_comes_first(folder, tmp_path, mo
 
 @pytest.mark.parametrize("name", ["toi", "../toi", "/nowhere", ""])
 def test_an_unknown_name_gets_the_nearest(name, folder, monkeypatch, tmp_path):
-    monkeypatch.setattr(reading, "SHIPPED", folder.parent)
+    monkeypatch.setattr(places, "SHIPPED", folder.parent)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RequestError):
         loading.load(name)
@@ -189,7 +189,7 @@ def test_an_unknown_name_gets_the_nearest(name, folder, monkeypatch, tmp_path):
 
 def test_a_name_cannot_leave_the_folder_of_shipped_models(folder, tmp_path, monkeypatch):
     (folder.parent / "inner").mkdir(exist_ok=True)
-    monkeypatch.setattr(reading, "SHIPPED", folder.parent / "inner")
+    monkeypatch.setattr(places, "SHIPPED", folder.parent / "inner")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RequestError, match="no model folder"):
         loading.load("../toy")

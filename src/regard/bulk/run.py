@@ -107,14 +107,14 @@ def predict_shards(
             model or other settings.
         RegardError: the disk is full, or the folder cannot be written for another reason.
     """
-    from regard.folder import reading
+    from regard.folder import places
 
     began = time.monotonic()
     run = _engine(engine, workers)
     out = Path(out).absolute()
     shards = found(pattern, out)
     names = (order.folder, *order.others)
-    folders = [reading.find(name) for name in names]
+    folders = [places.find(name) for name in names]
     models = [(n, identity(f)) for n, f in zip(names, folders, strict=True)]
     notes = Notes(out, models, order.settings())
     order = _anywhere(order)

@@ -1,7 +1,6 @@
 """A model folder as the commands meet it: loaded, with `--set key=value` applied."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,6 +8,7 @@ import typer
 from regard.cli._common import say
 from regard.data.files.row import column_of
 from regard.errors import RequestError
+from regard.folder.places import shipped
 from regard.system.heap import uncollected
 
 if TYPE_CHECKING:
@@ -28,12 +28,6 @@ __all__ = [
     "shipped",
     "split_of",
 ]
-
-
-def shipped() -> list[str]:
-    """The trained models in the package; `folder.reading`, which knows them too, imports torch."""
-    place = Path(__file__).resolve().parent.parent / "shipped" / "models"
-    return sorted(path.parent.name for path in place.glob("*/config.json"))
 
 
 Folder = Annotated[

@@ -14,7 +14,7 @@ from regard.errors import RequestError
 if TYPE_CHECKING:
     from regard.folder.loaded import Loaded
 
-__all__ = ["inputs_of"]
+__all__ = ["inputs_of", "plain_lines"]
 
 CONTROLS = {*range(32)} - set(b"\t\n\v\f\r\x1b")
 """Bytes that no text has."""
@@ -56,15 +56,24 @@ def inputs_of(
             " of rows (.csv, .tsv, .jsonl)"
         )
     if texts and texts != ["-"]:
-        for text in texts:
-            if os.path.isfile(text) and not loaded.task.reads_files:
-                say(f"{text} is taken as a text; the file of that name is read by -i {text}")
-        return _joined(map(_given, texts), loaded.task.join)
+        each = map(_given, texts) if loaded.task.reads_files else plain_lines(texts)
+        return _joined(each, loaded.task.join)
     if source is None or source == "-":
         return _joined(_standard(loaded.task.reads_files), loaded.task.join)
     if kind == TEXT:  # an input may be several lines
         return _joined(_of_file(Path(source), loaded.task.reads_files), loaded.task.join)
     return _of_rows(Path(source), kind, loaded, columns or {})
+
+
+def plain_lines(texts: Sequence[str] | None) -> Iterator[Line]:
+    """Texts that were given, or the lines of standard input where there are none."""
+    if not texts or texts == ["-"]:
+        yield from _standard(False)
+        return
+    for text in texts:
+        if os.path.isfile(text):
+            say(f"{text} is taken as a text; the file of that name is read by -i {text}")
+        yield _given(text)
 
 
 def _joins(loaded: "Loaded") -> bool:

@@ -145,9 +145,9 @@ def _next(output: Path) -> list[tuple[str, str]]:
 def _translate(tour: Tour) -> dict[str, str]:
     """Translate with the shipped model, and draw what it attended to."""
     from regard import loading
-    from regard.folder import reading
+    from regard.folder import places
 
-    if TRANSLATOR not in reading.shipped():
+    if TRANSLATOR not in places.shipped():
         tour.show(f"The translator {TRANSLATOR} does not come with this build.\n")
         return {}
     loaded = loading.load(TRANSLATOR)
@@ -170,11 +170,11 @@ def _translate(tour: Tour) -> dict[str, str]:
 def _read(tour: Tour) -> dict[str, str]:
     """What other shipped models find in a text each, and pictures of it."""
     from regard import loading
-    from regard.folder import reading
+    from regard.folder import places
 
     found: dict[str, str] = {}
     for name, (what, text) in READERS.items():
-        if name not in reading.shipped():
+        if name not in places.shipped():
             continue
         loaded = loading.load(name)
         best = loaded.predict([text])[0]

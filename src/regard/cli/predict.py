@@ -1,7 +1,8 @@
 """`regard predict`: any task's model on lines of text, as a filter or on the words given."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +20,8 @@ from regard.cli._folder import (
     named_columns,
     open_folder,
 )
-from regard.cli._inputs import inputs_of
+from regard.cli._inputs import inputs_of, plain_lines
+from regard.cli._light import Few, program_for
 from regard.cli._progress import counted
 from regard.cli._shards import (
     Engine,
@@ -36,9 +38,10 @@ from regard.errors import RequestError
 from regard.settings.old_names import ASKED
 
 if TYPE_CHECKING:
-    from regard.decode.request import DecodingRequest
     from regard.folder.loaded import Loaded
-    from regard.tasks import Prediction
+    from regard.runtime.answer import Answer
+
+    Answering = Callable[[Sequence[str]], Sequence[Answer]]
 
 __all__ = ["predict"]
 
@@ -197,29 +200,50 @@ def predict(
             attention=attention,
             head=head,
         )
-    loaded = open_folder(folder, changes, n_best, threads, others, graph, device)
     if n_best > 1 and not as_json:
         say(f"--n-best {n_best}: alternatives are only shown with --json")
-    if into is not None:
-        _put_back(loaded, input, into, named)
-        return
-    from regard.decode.request import DecodingRequest
-    from regard.inference.unknown_words import changing
 
-    words = changing(
-        loaded, replace_unknown or lexicon is not None, lexicon, attention, head, align
-    )
-    request = DecodingRequest.of(
-        {
-            "prefix": prefix,
-            "keep": keep,
-            "force_words": _under_old_name("must", must, force_words),
-            "bad_words": _under_old_name("never", never, bad_words),
-        }
-    )
-    given = inputs_of(loaded, texts, input, named_columns(named))
-    with counted(loaded, "lines", quiet=sys.stdout.isatty()) as watched:
-        total, refused = _predict(watched, given, words, request, as_json=as_json, align=align)
+    def opened() -> "Loaded":
+        return open_folder(folder, changes, n_best, threads, others, graph, device)
+
+    if into is not None:
+        _put_back(opened(), input, into, named)
+        return
+    asked = {
+        "prefix": prefix,
+        "keep": keep,
+        "force_words": _under_old_name("must", must, force_words),
+        "bad_words": _under_old_name("never", never, bad_words),
+    }
+    changed = (align, replace_unknown, lexicon, attention, head is not None)
+    elsewhere = (input, named, others, graph, device != "cpu")
+    light = None
+    if not any((*asked.values(), *changed, *elsewhere)):
+        light = program_for(folder, changes, n_best, threads)
+    with ExitStack() as stack:
+        if light is not None:
+
+            def model() -> "Loaded":
+                return stack.enter_context(counted(opened(), "lines", quiet=sys.stdout.isatty()))
+
+            given = plain_lines(texts)
+            answer: Answering = Few(light, model, waits=not texts and sys.stdin.isatty())
+        else:
+            from regard.decode.request import DecodingRequest
+            from regard.inference.unknown_words import changing
+
+            loaded = opened()
+            words = changing(
+                loaded, replace_unknown or lexicon is not None, lexicon, attention, head, align
+            )
+            request = DecodingRequest.of(asked)
+            given = inputs_of(loaded, texts, input, named_columns(named))
+            watched = stack.enter_context(counted(loaded, "lines", quiet=sys.stdout.isatty()))
+
+            def answer(good: Sequence[str]) -> Sequence["Answer"]:
+                return words(watched.predict(good, requests=request))
+
+        total, refused = _predict(answer, given, as_json=as_json, align=align)
     if refused:
         say(f"{refused} of {total} lines were refused and gave an empty line")
         if refused == total:
@@ -240,10 +264,8 @@ def _put_back(loaded: "Loaded", source: str | None, target: str, named: str | No
 
 
 def _predict(
-    loaded: "Loaded",
+    answer: "Answering",
     given: Iterator[Line],
-    words: Callable[[list["Prediction"]], list["Prediction"]],
-    request: "DecodingRequest",
     *,
     as_json: bool,
     align: bool,
@@ -252,7 +274,7 @@ def _predict(
     refused = total = 0
     for lines in _chunks(given):
         good = [line.text for line in lines if not line.refused]
-        found = iter(words(loaded.predict(good, requests=request)))
+        found = iter(answer(good))
         for line in lines:
             prediction = None if line.refused else next(found)
             reason = line.refused or (prediction.refused if prediction else "")
@@ -273,7 +295,7 @@ def _under_old_name(old: str, given: list[str] | None, today: list[str] | None) 
 
 
 def _write(
-    line: Line, prediction: "Prediction | None", refused: str, as_json: bool, align: bool
+    line: Line, prediction: "Answer | None", refused: str, as_json: bool, align: bool
 ) -> None:
     if not as_json:
         text = prediction.line if prediction else ""

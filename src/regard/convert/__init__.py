@@ -1,7 +1,7 @@
 """Models of other programs in, ours out: one file a program, two tables of names.
 
     READERS   huggingface, fairseq, opennmt-py, joeynmt      convert(path, "fairseq", folder)
-    WRITERS   huggingface, ctranslate2, onnx, regard         export(folder, "ctranslate2", out)
+    WRITERS   huggingface, ctranslate2, onnx, regard, program  export(folder, "ctranslate2", out)
 
 A reader makes a `models.marian` of a checkpoint: the four special ids come first (see
 `_vocabulary`), weights are renamed (`_names`), settings become arguments and a decoder. Checkpoints
@@ -23,7 +23,7 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RegardError, RequestError, nearest
 from regard.system.files import said_of
 
-__all__ = ["READERS", "WRITERS", "convert", "export", "load_foreign"]
+__all__ = ["READERS", "WRITERS", "add_program", "convert", "export", "load_foreign"]
 
 READERS: Mapping[str, str] = {
     "huggingface": "regard.convert._huggingface",
@@ -38,8 +38,12 @@ WRITERS: Mapping[str, str] = {
     "ctranslate2": "regard.convert._ctranslate2",
     "onnx": "regard.convert._to_onnx",
     "regard": "regard.convert._rounded",
+    "program": "regard.convert._to_program",
 }
 """What can be written, and the module whose `write(loaded, folder, **options)` does it."""
+
+OURS = ("regard", "program")
+"""Those that are read here again."""
 
 
 def convert(path: str | Path, origin: str, folder: str | Path) -> Path:
@@ -94,7 +98,7 @@ def export(
     if out.exists() and not force:
         raise RequestError(f"{out} exists; --force writes over it")
     loaded = loading.load(folder)
-    if target != "regard":
+    if target not in OURS:
         for own in loaded.tokenizers.values():
             if own.segmenter is None or (target == "onnx" and not _is_cut(own)):
                 continue
@@ -119,6 +123,18 @@ def export(
     except OSError as error:
         raise RegardError(f"{out}: could not be written: {said_of(error)}") from error
     return sorted(str(file.relative_to(out)) for file in out.rglob("*") if file.is_file())
+
+
+def add_program(folder: str | Path) -> Path:
+    """Write the program of a folder into it, for answers without PyTorch.
+
+    Raises:
+        RequestError: the model does what a program cannot, with the reason.
+    """
+    from regard import loading
+    from regard.convert import _to_program
+
+    return _to_program.add_program(loading.load(folder))
 
 
 def _is_cut(own: Tokenizer) -> bool:

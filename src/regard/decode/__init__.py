@@ -20,9 +20,9 @@ from regard.decode.decoder import Decoder
 from regard.decode.ensemble import Ensemble
 from regard.decode.greedy import Greedy
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.penalties import PENALTIES, gnmt, power
 from regard.decode.sample import Sample
 from regard.errors import RequestError, nearest
+from regard.runtime.penalties import PENALTIES, gnmt, power
 from regard.settings import old_names
 from regard.settings.ranges import within
 

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from regard.decode.eval_mode import frozen
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.penalties import PENALTIES
 from regard.decode.program.choosing import PRECISIONS, packed
 from regard.decode.program.recordings import recorded_form
 from regard.decode.rules.forbidden_words import Phrases, Rule
@@ -27,6 +26,7 @@ from regard.decode.search_batch import (
 )
 from regard.errors import RequestError, nearest
 from regard.protocols import Generator, Inputs
+from regard.runtime.penalties import PENALTIES
 from regard.settings import old_names
 from regard.settings.old_names import renaming
 

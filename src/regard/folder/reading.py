@@ -27,12 +27,11 @@ from regard.system.files import settle
 from regard.tasks import Task
 from regard.tasks.starting_vectors import read_states
 
-__all__ = ["CONFIG", "FORMAT", "Loaded", "find", "from_pretrained", "shipped"]
+__all__ = ["CONFIG", "FORMAT", "Loaded", "from_pretrained"]
 
 log = logging.getLogger(__name__)
 
 RECIPE, METRICS, CARD = "recipe.yaml", "metrics.json", "README.md"
-SHIPPED = Path(__file__).parent.parent / "shipped" / "models"
 
 
 def from_pretrained(folder: str | Path) -> Loaded:
@@ -56,27 +55,6 @@ def from_pretrained(folder: str | Path) -> Loaded:
         fields.update({name: own.in_context(encoder) for name, own in own_texts(fields).items()})
     _check_sizes(made, fields, config["model"], folder)
     return Loaded(model.eval(), made, fields, decoder, config, folder)
-
-
-def find(folder_or_name: str | Path) -> Path:
-    """The folder meant: a folder's path, else the name of a shipped model."""
-    path = Path(folder_or_name)
-    if path.is_dir():
-        return path
-    if (SHIPPED / str(folder_or_name) / CONFIG).is_file() and str(folder_or_name) in shipped():
-        return SHIPPED / str(folder_or_name)
-    if path.is_file():
-        raise RequestError(f"{path} is a file; expected the folder that holds {CONFIG}")
-    raise RequestError(
-        f"no model folder {str(folder_or_name)!r} and none of that name comes with regard; "
-        + (f"{nearest(str(folder_or_name), shipped())}" if shipped() else "none is shipped")
-        + "; `regard train RECIPE -o FOLDER` makes one"
-    )
-
-
-def shipped() -> list[str]:
-    """The names of the models that come with the package."""
-    return sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONFIG}"))
 
 
 def _make(config: Mapping[str, Any], path: Path) -> tuple[Task, Any]:

@@ -10,9 +10,9 @@ def model_folders(target: str) -> list[Path]:
 
     It is one itself (or the name of a shipped one), or has those of several seeds: `seed-1`, ...
     """
-    from regard.folder import reading
+    from regard.folder import places
 
-    if target in reading.shipped() or (Path(target) / "config.json").is_file():
+    if target in places.shipped() or (Path(target) / "config.json").is_file():
         return [Path(target)]
     return seed_folders(Path(target), "config.json")
 

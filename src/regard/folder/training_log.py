@@ -101,9 +101,9 @@ def read_trainings(folders: Iterable[str | Path]) -> list[TrainingLog]:
             found += [TrainingLog(str(one), one / LOG) for one in seeds]
             continue
         if not path.exists():
-            from regard.folder import reading
+            from regard.folder import places
 
-            path = reading.find(folder)
+            path = places.find(folder)
         found.append(TrainingLog(folder, path / LOG))
     return found
 

@@ -17,14 +17,11 @@ from torch import Tensor, nn
 
 from regard.errors import RequestError, nearest
 from regard.native.quantize import row_bytes
+from regard.runtime.weights import FILE, STEPS
 
 __all__ = ["DTYPES", "FILE", "fill", "fitting", "pack", "round_as"]
 
-FILE = "model.safetensors"
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8}
-STEPS = ":steps"
-"""Behind the name of a matrix of bytes: that of the steps of its rows, float32."""
-
 PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
 
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from regard.errors import RequestError
+from regard.runtime.special_ids import BOS, EOS, PAD, UNK
 
 __all__ = [
     "BOS",
@@ -23,9 +24,6 @@ __all__ = [
     "states_of",
     "unpacked",
 ]
-
-PAD, BOS, EOS, UNK = 0, 1, 2, 3
-"""The first four ids of every vocabulary: padding, start, end, unknown."""
 
 
 @dataclass(frozen=True, eq=False)

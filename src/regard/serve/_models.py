@@ -9,7 +9,7 @@ from typing import Any
 from regard import decode, loading
 from regard.errors import RequestError, nearest
 from regard.fields.sets import sides
-from regard.folder import reading
+from regard.folder import places
 from regard.folder.loaded import Loaded
 from regard.serve._errors import Refusal
 from regard.serve._sample_inputs import examples_of, labels_of
@@ -156,7 +156,7 @@ class Models:
 def _stamp(folder: str) -> Any:
     """What the files of a folder look like from outside; None: there is none."""
     try:
-        found = sorted(reading.find(folder).iterdir())
+        found = sorted(places.find(folder).iterdir())
         return [
             (f.name, s.st_size, s.st_mtime_ns)
             for f in found

@@ -1,6 +1,5 @@
 """What a task has read, and what it was asked."""
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -9,17 +8,13 @@ import numpy as np
 
 from regard.data.dataset import Table
 from regard.data.storage.store import Joined, StoredTexts
+from regard.data.text.input_warnings import hardly_known, warn_unknown
 from regard.fields import Bad, Field, TextField
 from regard.fields.text import TextColumn
 from regard.protocols import UNK
 from regard.tasks.prediction import Prediction
 
 __all__ = ["BETWEEN", "Asked", "asked_of", "cells_of", "row_of", "telling_unknown", "texts_of"]
-
-log = logging.getLogger(__name__)
-
-UNKNOWN = 0.5
-"""From this share of unknown letters on an input is told of."""
 
 One = TypeVar("One")
 
@@ -116,26 +111,16 @@ def asked_of(texts: Sequence[str], fields: Mapping[str, Field], inputs: Sequence
 
 
 def telling_unknown(column: One, values: Sequence[Any], field: Field) -> One:
-    """The column; a warning says how many of its texts are mostly of letters that are unknown.
-
-    A run of unknown letters may be one token, however long: tokens do not show it.
-    """
+    """The column; a warning says how many of its texts are mostly of letters that are unknown."""
     if not isinstance(column, TextColumn) or not isinstance(field, TextField):
         return column
     found = []
     owners = np.repeat(np.arange(len(column)), column.ids.sizes)
     for place in sorted(set(owners[column.ids.flat == UNK].tolist())):  # np.unique loads numpy.ma
-        text = " ".join(field.written(values[place]).split())
-        known = field.tokenizer.decode(column.ids[place].tolist())
-        if len(known) <= (1 - UNKNOWN) * len(text):
-            found.append(text)
-    if found:
-        log.warning(
-            "%d of %d inputs: half of the letters or more are unknown to the model, as in %r",
-            len(found),
-            len(values),
-            found[0][:40],
-        )
+        text = field.written(values[place])
+        if hardly_known(text, column.ids[place].tolist(), field.tokenizer):
+            found.append(" ".join(text.split()))
+    warn_unknown(found, len(values))
     return column
 
 

@@ -6,7 +6,7 @@
 Memories belong to the source and stay. States belong to the K hypotheses, along their axis 1.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +57,7 @@ class GeneratorGraphs:
 
 
 def generator_graphs(
-    model: Any, sources: Sequence[Inputs], *, positions: int = 1024
+    model: Any, sources: Sequence[Inputs], *, positions: int = 1024, fold: bool = True
 ) -> GeneratorGraphs:
     """The graphs of a model that writes.
 
@@ -65,6 +65,7 @@ def generator_graphs(
         model: a `Generator` in eval mode, on the CPU.
         sources: three, each of one example, whose sizes differ and do not follow from each other.
         positions: how many positions a table that grows has in the graph.
+        fold: compute once what depends on weights alone; else weights stay as the model has them.
 
     Raises:
         RequestError: the model does what a graph cannot say, with the reason.
@@ -78,9 +79,10 @@ def generator_graphs(
     _keep(first, names)
     known = {number: name for name, number in names.items()}
     (tokens,) = refs(step.inputs["tokens"])
+    apart = frozenset() if fold else {id(x) for x in (*model.parameters(), *model.buffers())}
     return GeneratorGraphs(
-        _encoder(model, first),
-        _step(model, step, known, tokens),
+        _encoder(model, first, apart),
+        _step(model, step, known, tokens, apart),
         [name for name in names if name.startswith("state")],
         [name for name in names if name.startswith("memory")],
         _range(first, _sizes_of(first)),
@@ -195,8 +197,8 @@ def _keep(first: Program, names: Mapping[str, int]) -> None:
     first.outputs = kept
 
 
-def _encoder(model: Any, program: Program) -> ProgramGraph:
-    program = folded(program)
+def _encoder(model: Any, program: Program, apart: Collection[int]) -> ProgramGraph:
+    program = folded(program, apart)
     names, given = named(program, program.inputs["source"], "source")
     (values,) = refs(program.inputs["source"].values)
     counted = {
@@ -207,7 +209,9 @@ def _encoder(model: Any, program: Program) -> ProgramGraph:
     return graph.write(program.outputs)
 
 
-def _step(model: Any, program: Program, known: Mapping[int, str], tokens: int) -> ProgramGraph:
+def _step(
+    model: Any, program: Program, known: Mapping[int, str], tokens: int, apart: Collection[int]
+) -> ProgramGraph:
     places = refs(program.inputs["carried"])
     after = refs(program.outputs["carried"])
     outputs = {"logits": program.outputs["logits"]}
@@ -215,7 +219,7 @@ def _step(model: Any, program: Program, known: Mapping[int, str], tokens: int) -
         if name.startswith("state"):
             outputs[f"next_{name}"] = Ref(after[places.index(number)])
     program.outputs = outputs
-    program = folded(program)
+    program = folded(program, apart)
     graph = ProgramGraph(
         program, model, FORMS, {tokens: "tokens", **known}, step=program.inputs["step"]
     )

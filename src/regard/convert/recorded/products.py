@@ -112,6 +112,15 @@ def _adaptive(g: ProgramGraph, node: Node) -> str:
     return g.put("AveragePool", g.of(a["self"]), kernel_shape=steps, strides=steps)
 
 
+def _weight_norm(g: ProgramGraph, node: Node) -> str:
+    """A weight by its direction v and its lengths g: g v / |v|."""
+    a = arguments(node)
+    v, lengths = g.of(a["v"]), g.of(a["g"])
+    axes = [axis for axis in range(g.rank(a["v"])) if axis != g.axis(a["v"], a["dim"])]
+    norm = g.put("ReduceL2", v, axes=axes, keepdims=1)
+    return g.put("Mul", v, g.put("Div", lengths, norm))
+
+
 def _layer_norm(g: ProgramGraph, node: Node) -> str:
     a = arguments(node)
     axes = len(a["normalized_shape"])
@@ -140,5 +149,6 @@ PRODUCTS: Mapping[str, Form] = {
     "avg_pool2d": _pooled("AveragePool"),
     "adaptive_avg_pool2d": _adaptive,
     "layer_norm": _layer_norm,
+    "_weight_norm": _weight_norm,
 }
 """The form of each operation, as in `operations.OPERATIONS`."""

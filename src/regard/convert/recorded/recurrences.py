@@ -3,9 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
-
 from regard.convert._graph import FLOAT32, GraphValue, OnnxGraph, Subgraph
 from regard.convert.recorded.arguments import arguments
 from regard.convert.recorded.graph import Form, NoForm, ProgramGraph
@@ -30,7 +27,7 @@ def _stacks(kind: str, order: Sequence[int]) -> Form:
         states = list(a["hx"]) if kind == "LSTM" else [a["hx"]]
         sides = 2 if a["bidirectional"] else 1
         each = 4 if a["has_biases"] else 2
-        weights = [_weight(g, one) for one in a["params"]]
+        weights = [_constant(g, one) for one in a["params"]]
         x = g.of(a["input"])
         if a["batch_first"]:
             x = g.put("Transpose", x, perm=[1, 0, 2])
@@ -41,7 +38,7 @@ def _stacks(kind: str, order: Sequence[int]) -> Form:
                 made[0] = g.put("Transpose", made[0], perm=[1, 0, 2])
             return made
         last: list[list[str]] = [[] for _ in states]
-        hidden = weights[1].shape[1]
+        hidden = int(g.shape(weights[1])[1])  # type: ignore[arg-type]
         more = {} if kind == "LSTM" else {"linear_before_reset": 1}
         for layer in range(a["num_layers"]):
             own = [
@@ -58,21 +55,16 @@ def _stacks(kind: str, order: Sequence[int]) -> Form:
                 )
                 for one in first
             ]
-            bias = (
-                g.tensor(
-                    torch.stack(
-                        [torch.cat([_turned(w[2], order), _turned(w[3], order)]) for w in own]
-                    )
-                )
-                if a["has_biases"]
-                else ""
-            )
+            bias = ""
+            if a["has_biases"]:
+                both = [[_turned(g, one, order) for one in w[2:]] for w in own]
+                bias = _stacked(g, [g.put("Concat", *one, axis=0) for one in both])
             found = g.put_many(
                 kind,
                 [
                     x,
-                    g.tensor(torch.stack([_turned(w[0], order) for w in own])),
-                    g.tensor(torch.stack([_turned(w[1], order) for w in own])),
+                    _stacked(g, [_turned(g, w[0], order) for w in own]),
+                    _stacked(g, [_turned(g, w[1], order) for w in own]),
                     bias,
                     "",
                     *begin,
@@ -99,7 +91,7 @@ def _projected(
     g: ProgramGraph,
     x: str,
     first: Sequence[str],
-    weights: Sequence[Tensor],
+    weights: Sequence[Ref],
     layers: int,
     sides: int,
 ) -> list[str]:
@@ -110,15 +102,14 @@ def _projected(
         both = []
         for side in range(sides):
             place = sides * layer + side
-            own = [one.detach() for one in weights[each * place : each * (place + 1)]]
-            gates = g.put("MatMul", x, g.tensor(own[0].t()))
+            own = [g.of(one) for one in weights[each * place : each * (place + 1)]]
+            read, recurrent, out = (g.put("Transpose", own[k], perm=[1, 0]) for k in (0, 1, -1))
+            gates = g.put("MatMul", x, read)
             if each == 5:
-                gates = g.put("Add", gates, g.tensor(own[2] + own[3]))
+                gates = g.put("Add", gates, g.put("Add", own[2], own[3]))
             h, c = (g.put("Gather", one, g.of(place), axis=0) for one in first)
-            out, h, c = _lstm_scan(
-                g, gates, g.tensor(own[1].t()), h, c, g.tensor(own[-1].t()), back=side == 1
-            )
-            both.append(out)
+            states, h, c = _lstm_scan(g, gates, recurrent, h, c, out, back=side == 1)
+            both.append(states)
             hs.append(g.put("Unsqueeze", h, g.constant([0])))
             cs.append(g.put("Unsqueeze", c, g.constant([0])))
         x = both[0] if sides == 1 else g.put("Concat", *both, axis=2)
@@ -155,17 +146,22 @@ def _lstm_scan(
     return last[2], last[0], last[1]
 
 
-def _weight(g: ProgramGraph, x: Ref) -> Tensor:
-    held = g.held(x)
-    if held is None:
+def _constant(g: ProgramGraph, x: Ref) -> Ref:
+    if g.held(x) is None:
         raise NoForm("weights that are computed from the input")
-    return held
+    return x
 
 
-def _turned(weight: Tensor, order: Sequence[int]) -> Tensor:
+def _turned(g: ProgramGraph, weight: Ref, order: Sequence[int]) -> str:
     """The gates of a weight or a bias in the order of ONNX."""
-    gates = weight.detach().chunk(len(order))
-    return torch.cat([gates[k] for k in order])
+    each = int(g.shape(weight)[0]) // len(order)  # type: ignore[arg-type]
+    gates = g.put_many("Split", [g.of(weight), g.constant([each] * len(order))], len(order), axis=0)
+    return g.put("Concat", *(gates[k] for k in order), axis=0)
+
+
+def _stacked(g: ProgramGraph, parts: Sequence[str]) -> str:
+    each = [g.put("Unsqueeze", one, g.constant([0])) for one in parts]
+    return each[0] if len(each) == 1 else g.put("Concat", *each, axis=0)
 
 
 def _recurrence(g: ProgramGraph, node: Node) -> str:

@@ -19,7 +19,7 @@ from regard.data.ragged import RaggedIds
 from regard.data.text.tokenizer import Tokenizer
 from regard.data.text.vocabulary_kinds import SPACE
 from regard.errors import RequestError
-from regard.protocols import UNK
+from regard.runtime.special_ids import UNK
 
 __all__ = ["BpeDropout"]
 

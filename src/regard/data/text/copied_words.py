@@ -10,7 +10,7 @@ from functools import cached_property
 
 from regard.data.text.tokenizer import Encoding, Tokenizer, joined
 from regard.data.text.vocabulary_kinds import KINDS, SPACE
-from regard.protocols import EOS, UNK
+from regard.runtime.special_ids import EOS, UNK
 
 __all__ = ["OwnWords", "numbered", "words_of"]
 

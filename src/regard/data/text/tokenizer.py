@@ -38,7 +38,7 @@ from regard.data.text.vocabulary_kinds import (
 )
 from regard.data.text.word_shapes import is_shape, shape, with_shapes
 from regard.errors import RequestError, nearest
-from regard.protocols import EOS, UNK
+from regard.runtime.special_ids import EOS, UNK
 from regard.settings.old_names import TOKENIZER, renaming
 
 __all__ = [

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
-from regard.protocols import UNK
+from regard.runtime.special_ids import UNK
 
 __all__ = [
     "FIRST",

@@ -1,5 +1,6 @@
 """A program with less to do: what depends on weights alone is computed once."""
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -11,12 +12,15 @@ from regard.decode.program.tree import Extent, Ref, extents, map_leaves, refs
 __all__ = ["folded"]
 
 
-def folded(program: Program) -> Program:
+def folded(program: Program, kept: Collection[int] = ()) -> Program:
     """The same program without unused nodes, and without those that give the same at every step.
 
     Weights are those of this moment: when they change it has to be folded again.
+
+    Args:
+        kept: tensors that stay as they are, by `id`: what is made of them is not computed.
     """
-    return _without_twins(_live(_computed(_live(program))))
+    return _without_twins(_live(_computed(_live(program), kept)))
 
 
 def symbols(x: Any) -> set[int]:
@@ -44,9 +48,10 @@ def _live(program: Program) -> Program:
 
 
 @torch.inference_mode()
-def _computed(program: Program) -> Program:
+def _computed(program: Program, apart: Collection[int]) -> Program:
     """Without nodes that read constants alone; what they make is a constant."""
     values = {**program.constants, **program.fixed}
+    values = {number: x for number, x in values.items() if id(x) not in apart}
     written = {number for node in program.nodes for number in node.writes}
     kept: list[Node] = []
     for node in program.nodes:
@@ -58,7 +63,7 @@ def _computed(program: Program) -> Program:
         args, kwargs = filler(arguments)(values, {})
         store(node.out, node.function(*args, **kwargs), values)
     made = program.with_nodes(kept)
-    made.constants = values
+    made.constants = {**program.constants, **program.fixed, **values}
     return made
 
 

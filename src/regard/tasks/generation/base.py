@@ -1,6 +1,5 @@
 """What all tasks share whose model is a `Generator`: a sequence in, a sequence out."""
 
-import logging
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 from regard.data.batch import PairBatch, plan
 from regard.data.ragged import RaggedIds
 from regard.data.storage.store import StoredTexts
+from regard.data.text.input_warnings import warn_too_long
 from regard.data.text.tokenizer import Tokenizer
 from regard.datasets import section
 from regard.datasets.rows import Rows
@@ -43,8 +43,6 @@ from regard.tasks.prediction import Prediction
 __all__ = ["Generation"]
 
 SIDES = ("source", "target")
-
-log = logging.getLogger(__name__)
 
 
 class Generation(Task):
@@ -248,13 +246,7 @@ class Generation(Task):
         sizes = dataset.sizes[:, 0].tolist()
         undecoded = [self._undecoded(t, size) for t, size in zip(dataset.texts, sizes, strict=True)]
         refused = sum(bool(one.refused) for one in undecoded)
-        if refused:
-            log.warning(
-                "%d of %d inputs have more than %d tokens and are refused",
-                refused,
-                len(sizes),
-                self.max_source,
-            )
+        warn_too_long(refused, len(sizes), self.max_source)
         return Asked(dataset, range(len(sizes)), undecoded)
 
     def batches(self, dataset: PairDataset, tokens: int) -> list[list[int]]:

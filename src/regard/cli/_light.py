@@ -1,0 +1,80 @@
+"""Few texts, answered by a folder's program without PyTorch, which takes seconds to import."""
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.settings.overlay import override
+
+if TYPE_CHECKING:
+    from regard.folder.loaded import Loaded
+    from regard.folder.programs import TextProgram
+    from regard.runtime.answer import Answer
+
+__all__ = ["Few", "program_for"]
+
+log = logging.getLogger(__name__)
+
+FEW = 32
+"""Texts from which on PyTorch is faster, its import counted."""
+SECTION = "decode."
+
+
+def program_for(
+    folder: str, changes: Sequence[str] | None, n_best: int, threads: int | None
+) -> "TextProgram | None":
+    """The program that answers, or None where PyTorch has to.
+
+    Args:
+        changes: `KEY=VALUE`, settings of the decoder or of the task.
+        threads: of products; 1 where nothing is said.
+
+    Raises:
+        RequestError: there is no such folder.
+    """
+    from regard.folder.places import find
+    from regard.runtime.stored_program import PROGRAM
+
+    path = find(folder)
+    if not (path / PROGRAM).is_file() or n_best < 1:
+        return None
+    pairs = dict(override(change) for change in changes or ())
+    settings = {key.removeprefix(SECTION): value for key, value in pairs.items()}
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(threads or 1))  # read when NumPy is imported
+    from regard.folder.programs import open_program
+
+    return open_program(Path(path), settings, n_best)
+
+
+class Few:
+    """Answers texts by a program; from `FEW` on, or where it cannot, by the model.
+
+    Args:
+        program: what answers first.
+        opened: gives the model.
+        waits: whether texts come one after the other, however many there are.
+    """
+
+    def __init__(
+        self, program: "TextProgram", opened: Callable[[], "Loaded"], *, waits: bool
+    ) -> None:
+        self._program, self._opened, self._waits = program, opened, waits
+        self._loaded: Any = None
+        self._done = 0
+
+    def __call__(self, texts: Sequence[str]) -> Sequence["Answer"]:
+        """The answer to each text."""
+        from regard.folder.programs import BeyondProgram
+
+        self._done += len(texts)
+        if self._loaded is None and (self._waits or self._done <= FEW):
+            try:
+                return self._program.predict(texts)
+            except BeyondProgram as error:
+                log.info("the program is not used: %s", error)
+        if self._loaded is None:
+            self._loaded = self._opened()
+        found: Sequence[Answer] = self._loaded.predict(list(texts))
+        return found

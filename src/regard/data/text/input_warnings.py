@@ -1,0 +1,40 @@
+"""What is said of inputs that a model can hardly read."""
+
+import logging
+from collections.abc import Sequence
+
+from regard.data.text.tokenizer import Tokenizer
+
+__all__ = ["hardly_known", "warn_too_long", "warn_unknown"]
+
+log = logging.getLogger(__name__)
+
+UNKNOWN = 0.5
+"""From this share of unknown letters on an input is told of."""
+
+
+def hardly_known(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> bool:
+    """Whether half of the letters of a text, or more, are unknown.
+
+    A run of unknown letters may be one token, however long: tokens do not show it.
+    """
+    return len(tokenizer.decode(ids)) <= (1 - UNKNOWN) * len(" ".join(text.split()))
+
+
+def warn_unknown(found: Sequence[str], total: int) -> None:
+    """Say of how many inputs half of the letters or more are unknown."""
+    if found:
+        log.warning(
+            "%d of %d inputs: half of the letters or more are unknown to the model, as in %r",
+            len(found),
+            total,
+            found[0][:40],
+        )
+
+
+def warn_too_long(refused: int, total: int, most: int) -> None:
+    """Say how many inputs are refused because they are too long."""
+    if refused:
+        log.warning(
+            "%d of %d inputs have more than %d tokens and are refused", refused, total, most
+        )

@@ -1,0 +1,35 @@
+"""The parts of a `program.json`: its graphs with their constants."""
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.runtime.graph import Graph
+from regard.runtime.weights import sinusoid_table
+
+__all__ = ["FORMAT", "PROGRAM", "graph_of"]
+
+PROGRAM = "program.json"
+FORMAT = 1
+"""The format that this version writes and reads."""
+
+
+def graph_of(stored: Mapping[str, Any], weights: Mapping[str, NDArray[Any]]) -> Graph:
+    """A graph with its constants.
+
+    Raises:
+        KeyError: a weight is not in the folder's file.
+    """
+    return Graph(stored, {name: _array(one, weights) for name, one in stored["constants"].items()})
+
+
+def _array(stored: Mapping[str, Any], weights: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    if "weight" in stored:
+        return weights[stored["weight"]]
+    if "sinusoid" in stored:
+        return sinusoid_table(*stored["sinusoid"])
+    flat = np.frombuffer(base64.b64decode(stored["base64"]), np.dtype(stored["dtype"]))
+    return flat.reshape(stored["shape"])
