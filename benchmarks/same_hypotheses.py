@@ -3,8 +3,9 @@
     REGARD_DATA=… python benchmarks/same_hypotheses.py [--limit 1000] [--models parser-small]
 
 Each model decodes inputs of its test data twice, as it does by default and with its own `step` by
-PyTorch (neither packed nor recorded). One row a model: how many outputs are the same, the largest
-difference of their scores, and the CPU seconds of both. A model whose data is not there is skipped.
+PyTorch (neither packed nor recorded); where its folder has a program, NumPy decodes them too. One
+row a model: how many outputs are the same, the largest difference of their scores, and the CPU
+seconds of each. A model whose data is not there is skipped.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from paired import machine, row
 
 import regard
 from regard.decode.program.explained import explanation
+from regard.folder.programs import open_program
 
 
 def rows_of(path: Path) -> list[str]:
@@ -83,17 +85,31 @@ def compared(name: str, inputs: list[str]) -> dict[str, Any]:
         mock.patch("regard.decode.decoder.packed", lambda model, precision="float32": model),
     ):
         expected, own = decoded(loaded, inputs)
-    pairs = list(zip(found, expected, strict=True))
-    same = [(a, b) for a, b in pairs if a.output == b.output]
-    return {
+    made = {
         "model": name,
         "ran": ran,
         "inputs": len(inputs),
+        **alike(inputs, found, expected),
+        "cpu_seconds": round(spent, 1),
+        "own_cpu_seconds": round(own, 1),
+    }
+    program = open_program(loaded.folder)
+    if program is not None:
+        answers, spent = decoded(program, inputs)
+        again = alike(inputs, answers, expected)
+        made |= {f"program_{key}": value for key, value in again.items()}
+        made["program_cpu_seconds"] = round(spent, 1)
+    return made
+
+
+def alike(inputs: list[str], found: list[Any], expected: list[Any]) -> dict[str, Any]:
+    """How many outputs are the same, the first inputs of others, and how far scores are apart."""
+    pairs = list(zip(found, expected, strict=True))
+    same = [(a, b) for a, b in pairs if a.output == b.output]
+    return {
         "same": len(same),
         "differ": [inputs[i] for i, (a, b) in enumerate(pairs) if a.output != b.output][:5],
         "score_off": max((abs((a.score or 0) - (b.score or 0)) for a, b in same), default=0.0),
-        "cpu_seconds": round(spent, 1),
-        "own_cpu_seconds": round(own, 1),
     }
 
 

@@ -50,6 +50,12 @@ def test_help_imports_no_torch(words):
     assert loaded_after(code) <= {"pydantic"}
 
 
+@pytest.mark.parametrize("name", ["de-en-small", "en-de-small", "pronunciation-small"])
+def test_a_shipped_translator_answers_without_torch(name):
+    code = f"from regard.cli.app import main; assert main(['predict', {name!r}, 'Haus']) == 0"
+    assert loaded_after(code) <= {"pydantic", "numpy", "tokenizers"}
+
+
 def test_help_is_quick():
     command = [sys.executable, "-m", "regard", "--help"]
     cpu_seconds(command)  # byte code is written at the first run
@@ -73,7 +79,7 @@ print(len(inspect.modulesbyfile) - before)
 def test_a_prediction_costs_at_most_a_second_beyond_torch():
     """Whatever else runs: the two in turns, the least of three."""
     torch = [sys.executable, "-c", "import torch"]
-    predict = [sys.executable, "-m", "regard", "predict", "de-en-small", "Hallo."]
+    predict = [sys.executable, "-m", "regard", "predict", "parser-small", "Hello ."]
     cpu_seconds(predict)  # byte code, and the C kernels where there is no wheel
     both = [(cpu_seconds(torch), cpu_seconds(predict)) for _ in range(3)]
     least = [min(each) for each in zip(*both, strict=True)]

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.cli._common import columns, emit, print_result
+from regard.cli._light import FEW
 from regard.folder.loaded import Loaded
+from regard.folder.programs import open_program
 
 __all__ = ["explain_steps"]
 
@@ -29,6 +31,8 @@ def explain_steps(folder: str, *, json: bool) -> None:
         return
     rows = [("MODEL", found["model"]), ("STEPS", found["said"])]
     rows += [("", f"not packed: {reason}") for reason in found["reasons"]]
+    if found["program"]:
+        rows.append(("FEW TEXTS", f"regard predict answers up to {FEW} by NumPy, without PyTorch"))
     print_result(columns(rows))
     if found["by_torch"]:
         head = ("PYTORCH COMPUTES", "C HAS NO INSTRUCTION FOR")
@@ -41,12 +45,14 @@ def _found(loaded: Loaded) -> dict[str, Any]:
     named = {"model": f"{type(model).__name__}, {count / 1e6:.1f} million parameters"}
     if not hasattr(model, "step"):
         said = "none: it answers in one pass, and decodes nothing step by step"
-        return {**named, "backend": "none", "said": said, "reasons": (), "by_torch": ()}
+        nothing = {"backend": "none", "reasons": (), "by_torch": (), "program": False}
+        return {**named, **nothing, "said": said}
     from regard.decode.program.explained import explanation
 
     with tempfile.TemporaryDirectory() as place:
         loaded.predict([_input(loaded, Path(place))])
-    return {**named, **explanation(model).as_dict()}
+    program = open_program(loaded.folder) is not None
+    return {**named, **explanation(model).as_dict(), "program": program}
 
 
 def _input(loaded: Loaded, place: Path) -> str:

@@ -1,4 +1,4 @@
-"""Few texts, answered by a folder's program without PyTorch, which takes seconds to import."""
+"""Few texts, answered by a folder's program: PyTorch takes seconds to import."""
 
 import logging
 import os
@@ -11,9 +11,9 @@ from regard.settings.overlay import override
 if TYPE_CHECKING:
     from regard.folder.loaded import Loaded
     from regard.folder.programs import TextProgram
-    from regard.runtime.answer import Answer
+    from regard.runtime.answer import PlainPrediction
 
-__all__ = ["Few", "program_for"]
+__all__ = ["LightAnswers", "program_for"]
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def program_for(
     return open_program(Path(path), settings, n_best)
 
 
-class Few:
+class LightAnswers:
     """Answers texts by a program; from `FEW` on, or where it cannot, by the model.
 
     Args:
@@ -64,7 +64,7 @@ class Few:
         self._loaded: Any = None
         self._done = 0
 
-    def __call__(self, texts: Sequence[str]) -> Sequence["Answer"]:
+    def __call__(self, texts: Sequence[str]) -> Sequence["PlainPrediction"]:
         """The answer to each text."""
         from regard.folder.programs import BeyondProgram
 
@@ -76,5 +76,5 @@ class Few:
                 log.info("the program is not used: %s", error)
         if self._loaded is None:
             self._loaded = self._opened()
-        found: Sequence[Answer] = self._loaded.predict(list(texts))
+        found: Sequence[PlainPrediction] = self._loaded.predict(list(texts))
         return found

@@ -21,7 +21,7 @@ from regard.cli._folder import (
     open_folder,
 )
 from regard.cli._inputs import inputs_of, plain_lines
-from regard.cli._light import Few, program_for
+from regard.cli._light import LightAnswers, program_for
 from regard.cli._progress import counted
 from regard.cli._shards import (
     Engine,
@@ -39,9 +39,9 @@ from regard.settings.old_names import ASKED
 
 if TYPE_CHECKING:
     from regard.folder.loaded import Loaded
-    from regard.runtime.answer import Answer
+    from regard.runtime.answer import PlainPrediction
 
-    Answering = Callable[[Sequence[str]], Sequence[Answer]]
+    Answering = Callable[[Sequence[str]], Sequence[PlainPrediction]]
 
 __all__ = ["predict"]
 
@@ -209,16 +209,11 @@ def predict(
     if into is not None:
         _put_back(opened(), input, into, named)
         return
-    asked = {
-        "prefix": prefix,
-        "keep": keep,
-        "force_words": _under_old_name("must", must, force_words),
-        "bad_words": _under_old_name("never", never, bad_words),
-    }
+    asked = (prefix, keep, force_words, bad_words, must, never)
     changed = (align, replace_unknown, lexicon, attention, head is not None)
     elsewhere = (input, named, others, graph, device != "cpu")
     light = None
-    if not any((*asked.values(), *changed, *elsewhere)):
+    if not any((*asked, *changed, *elsewhere)):
         light = program_for(folder, changes, n_best, threads)
     with ExitStack() as stack:
         if light is not None:
@@ -227,7 +222,7 @@ def predict(
                 return stack.enter_context(counted(opened(), "lines", quiet=sys.stdout.isatty()))
 
             given = plain_lines(texts)
-            answer: Answering = Few(light, model, waits=not texts and sys.stdin.isatty())
+            answer: Answering = LightAnswers(light, model, waits=not texts and sys.stdin.isatty())
         else:
             from regard.decode.request import DecodingRequest
             from regard.inference.unknown_words import changing
@@ -236,11 +231,18 @@ def predict(
             words = changing(
                 loaded, replace_unknown or lexicon is not None, lexicon, attention, head, align
             )
-            request = DecodingRequest.of(asked)
+            request = DecodingRequest.of(
+                {
+                    "prefix": prefix,
+                    "keep": keep,
+                    "force_words": _under_old_name("must", must, force_words),
+                    "bad_words": _under_old_name("never", never, bad_words),
+                }
+            )
             given = inputs_of(loaded, texts, input, named_columns(named))
             watched = stack.enter_context(counted(loaded, "lines", quiet=sys.stdout.isatty()))
 
-            def answer(good: Sequence[str]) -> Sequence["Answer"]:
+            def answer(good: Sequence[str]) -> Sequence["PlainPrediction"]:
                 return words(watched.predict(good, requests=request))
 
         total, refused = _predict(answer, given, as_json=as_json, align=align)
@@ -295,7 +297,7 @@ def _under_old_name(old: str, given: list[str] | None, today: list[str] | None) 
 
 
 def _write(
-    line: Line, prediction: "Answer | None", refused: str, as_json: bool, align: bool
+    line: Line, prediction: "PlainPrediction | None", refused: str, as_json: bool, align: bool
 ) -> None:
     if not as_json:
         text = prediction.line if prediction else ""

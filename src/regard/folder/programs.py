@@ -18,8 +18,8 @@ from regard.data.text.input_warnings import hardly_known, warn_too_long, warn_un
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.folder.config import CONFIG
-from regard.runtime.answer import Answer
-from regard.runtime.search import Array, Found, SearchSettings, best_outputs
+from regard.runtime.answer import PlainPrediction
+from regard.runtime.search import Array, SearchOutput, SearchSettings, best_outputs
 from regard.runtime.special_ids import EOS, UNK
 from regard.runtime.stored_program import FORMAT, PROGRAM, graph_of
 from regard.runtime.weights import read_weights
@@ -57,8 +57,8 @@ def open_program(
         return None
 
 
-def _opened(path: Path, changes: Mapping[str, Any]) -> "TextProgram":
-    """The program of a file; whatever is raised says why there is none."""
+def _opened(path: Path, changes: Mapping[str, Any]) -> "TextProgram | None":
+    """The program of a file, if it has these settings; what is raised says why it is not used."""
     folder, stored = path.parent, json.loads(path.read_text("utf-8"))
     if stored["format"] != FORMAT:
         raise RegardError(f"expected format {FORMAT}, got {stored['format']}")
@@ -67,7 +67,7 @@ def _opened(path: Path, changes: Mapping[str, Any]) -> "TextProgram":
             raise RegardError(f"{name} is another one; export the program again")
     settings = _settings(stored["search"], changes)
     if settings is None:
-        raise RegardError(f"PyTorch alone has {changes}")
+        return None
     weights = read_weights(folder, json.loads((folder / CONFIG).read_text("utf-8"))["weights"])
     if weights is None:
         raise RegardError(f"the weights are not those of {CONFIG}")
@@ -124,8 +124,8 @@ class TextProgram:
         self._steps: int | None = stored["steps"]
         self._normalized: bool = stored["normalized"]
 
-    def predict(self, texts: Sequence[str]) -> list[Answer]:
-        """Answer each text, in order; an empty text has an empty output.
+    def predict(self, texts: Sequence[str]) -> list[PlainPrediction]:
+        """PlainPrediction each text, in order; an empty text has an empty output.
 
         Raises:
             BeyondProgram: a text is longer or shorter than the graphs are for.
@@ -149,18 +149,20 @@ class TextProgram:
             if self._steps is not None and self.settings.limit(size) > self._steps + 1:
                 raise BeyondProgram(f"its outputs have at most {self._steps + 1} tokens")
 
-    def _answer(self, text: str, ids: list[int]) -> Answer:
+    def _answer(self, text: str, ids: list[int]) -> PlainPrediction:
         size = len(ids) + 1
         if size > self._max_source:
-            return Answer(text, "", refused=f"too long: {size} tokens, at most {self._max_source}")
+            return PlainPrediction(
+                text, "", refused=f"too long: {size} tokens, at most {self._max_source}"
+            )
         if not ids:
-            return Answer(text, "")
+            return PlainPrediction(text, "")
         best, *others = (self._said(text, one) for one in self.search([*ids, EOS]))
         best.alternatives.extend(others)
         return best
 
-    def _said(self, text: str, found: Found) -> Answer:
-        return Answer(
+    def _said(self, text: str, found: SearchOutput) -> PlainPrediction:
+        return PlainPrediction(
             text,
             self._target.decode(found.tokens),
             found.score,
@@ -169,7 +171,7 @@ class TextProgram:
             ids=found.tokens,
         )
 
-    def search(self, ids: Sequence[int]) -> list[Found]:
+    def search(self, ids: Sequence[int]) -> list[SearchOutput]:
         """The best outputs for one source, its EOS counted."""
         made = self._encoder.run({"source": np.array([ids])})
         memories = {name: x for name, x in made.items() if name.startswith("memory")}

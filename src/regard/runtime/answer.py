@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Answer"]
+__all__ = ["PlainPrediction"]
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class PlainPrediction:
     """The output for one input, with its runners-up.
 
     Args:

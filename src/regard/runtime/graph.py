@@ -7,7 +7,7 @@ import numpy as np
 
 from regard.runtime.operators import OPERATORS, Array
 
-__all__ = ["Graph"]
+__all__ = ["OperatorGraph"]
 
 
 class _Node(NamedTuple):
@@ -21,7 +21,7 @@ class _Node(NamedTuple):
     """What no later node reads."""
 
 
-class Graph:
+class OperatorGraph:
     """Computes the outputs of a graph from its inputs. What depends on weights alone is kept.
 
     Args:
@@ -31,7 +31,7 @@ class Graph:
     Example:
         >>> nodes = [["Add", ["x", "one"], ["y"], {}]]
         >>> stored = {"inputs": ["x"], "outputs": ["y"], "nodes": nodes}
-        >>> Graph(stored, {"one": np.float32(1)}).run({"x": np.float32(2)})["y"].item()
+        >>> OperatorGraph(stored, {"one": np.float32(1)}).run({"x": np.float32(2)})["y"].item()
         3.0
     """
 
@@ -48,6 +48,7 @@ class Graph:
                     _set(known, node, _call(node, known))
             else:
                 nodes.append(node)
+        self._enter = [self._place(name) for name in self.inputs]
         self._leave = [self._place(name) for name in self.outputs]
         self._nodes = _with_ends(nodes, {*self._leave, *known})
         self._values: list[Any] = [None] * len(self._places)
@@ -62,8 +63,8 @@ class Graph:
             given: the inputs by their names; others are not looked at.
         """
         values = self._values.copy()
-        for name in self.inputs:
-            values[self._place(name)] = given[name]
+        for name, place in zip(self.inputs, self._enter, strict=True):
+            values[place] = given[name]
         with np.errstate(all="ignore"):  # a row of minus infinity is NaN, as everywhere
             _run(self._nodes, values)
         return {name: values[at] for name, at in zip(self.outputs, self._leave, strict=True)}

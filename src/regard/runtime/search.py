@@ -17,7 +17,7 @@ from regard.errors import RegardError
 from regard.runtime.penalties import PENALTIES
 from regard.runtime.special_ids import EOS
 
-__all__ = ["Found", "SearchSettings", "Step", "best_outputs"]
+__all__ = ["SearchOutput", "SearchSettings", "Step", "best_outputs"]
 
 Array = NDArray[Any]
 Step = Callable[[int, Array, Array], Array]
@@ -43,17 +43,17 @@ class SearchSettings:
     min_length: int = 0
 
     def limit(self, source: int) -> int:
-        """The most tokens, with EOS, for a source of so many tokens with EOS."""
+        """The most tokens, with EOS, for a source of `source` tokens with EOS."""
         most = math.ceil(self.max_ratio * source - 1e-9) + self.max_extra
         most = most if self.max_length is None else min(most, self.max_length)
         return max(most, self.min_length, 1)
 
     def normalizer(self, length: int) -> float:
-        """What the log-probability of so many tokens, with EOS, is divided by."""
+        """What the log-probability of `length` tokens, with EOS, is divided by."""
         return PENALTIES[self.penalty](length, self.length_penalty)
 
 
-class Found(NamedTuple):
+class SearchOutput(NamedTuple):
     """An output: ids without BOS, its score, and the log-probability of each token."""
 
     tokens: list[int]
@@ -71,7 +71,7 @@ class _End(NamedTuple):
 
 def best_outputs(
     first: Array, step: Step, limit: int, settings: SearchSettings, *, normalized: bool = False
-) -> list[Found]:
+) -> list[SearchOutput]:
     """Search the outputs for one source, best first.
 
     Args:
@@ -161,11 +161,11 @@ class _Search:
         hope = float(self.totals.max()) / settings.normalizer(self.limit)
         return hope <= self.ended[settings.n_best - 1].score
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[SearchOutput]:
         """The best: those in EOS before those that the limit cut."""
         return [self._trace(end) for end in (self.ended + self.cut)[: self.settings.n_best]]
 
-    def _trace(self, end: _End) -> Found:
+    def _trace(self, end: _End) -> SearchOutput:
         if math.isnan(end.total):
             raise RegardError(
                 f"the model's scores became NaN within {end.step + 1} decoding steps; look for NaN"
@@ -179,4 +179,4 @@ class _Search:
         tokens.reverse()
         totals.reverse()
         each = [b - a for a, b in zip([0.0, *totals], totals, strict=False)]
-        return Found(tokens, end.score, each)
+        return SearchOutput(tokens, end.score, each)

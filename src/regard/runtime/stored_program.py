@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.runtime.graph import Graph
+from regard.runtime.graph import OperatorGraph
 from regard.runtime.weights import sinusoid_table
 
 __all__ = ["FORMAT", "PROGRAM", "graph_of"]
@@ -17,13 +17,15 @@ FORMAT = 1
 """The format that this version writes and reads."""
 
 
-def graph_of(stored: Mapping[str, Any], weights: Mapping[str, NDArray[Any]]) -> Graph:
+def graph_of(stored: Mapping[str, Any], weights: Mapping[str, NDArray[Any]]) -> OperatorGraph:
     """A graph with its constants.
 
     Raises:
         KeyError: a weight is not in the folder's file.
     """
-    return Graph(stored, {name: _array(one, weights) for name, one in stored["constants"].items()})
+    return OperatorGraph(
+        stored, {name: _array(one, weights) for name, one in stored["constants"].items()}
+    )
 
 
 def _array(stored: Mapping[str, Any], weights: Mapping[str, NDArray[Any]]) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ def read_weights(folder: Path, noted: Mapping[str, Any]) -> dict[str, NDArray[An
     return found | {name: found[kept] for name, kept in tied.items() if kept in found}
 
 
+@lru_cache(maxsize=4)
 def sinusoid_table(length: int, dim: int, layout: str) -> NDArray[np.float32]:
     """`layers.positional_encoding.sinusoid`: computed in float64."""
     half = (dim + 1) // 2

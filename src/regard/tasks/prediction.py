@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from regard.runtime.answer import Answer
+from regard.runtime.answer import PlainPrediction
 
 __all__ = ["NO_TRAIL", "Prediction"]
 
@@ -15,12 +15,12 @@ NO_TRAIL = torch.zeros(0, 2, dtype=torch.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Prediction(Answer):
+class Prediction(PlainPrediction):
     """The output for one input, with its runners-up.
 
     Args:
         input, output, score, tokens, token_scores, alternatives, refused, ids, alignment: see
-            `Answer`; alternatives are predictions.
+            `PlainPrediction`; alternatives are predictions.
         trail: where the hypothesis stood in the beam at each step (`decode.Hypothesis`).
         copied: of each of `tokens`, whether it is a word of the input that the model's vocabulary
             lacks; empty where the model cannot copy.

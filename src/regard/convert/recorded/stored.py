@@ -25,7 +25,7 @@ def stored_graph(graph: ProgramGraph, model: nn.Module, weights: Collection[str]
         weights: the names in the folder's file.
 
     Raises:
-        RequestError: a large constant is none of the weights.
+        RequestError: a large constant is not one of the weights.
     """
     tables = {
         f"{path}.table": {"sinusoid": [len(one.table), one.dim, one.layout]}
@@ -40,8 +40,8 @@ def stored_graph(graph: ProgramGraph, model: nn.Module, weights: Collection[str]
             constants[name] = tables[name]
         elif array.nbytes > LARGEST:
             raise RequestError(
-                f"program: a constant of {array.nbytes} bytes is none of the model's weights; such "
-                "models have no program yet"
+                f"program: a constant of {array.nbytes} bytes is not one of the model's weights; "
+                "such models have no program yet"
             )
         else:
             constants[name] = _plain(array)

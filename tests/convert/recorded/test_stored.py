@@ -1,0 +1,85 @@
+"""Every generator's graphs in NumPy: scores and states are the model's, at sizes never recorded."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from regard.convert.recorded.generators import generator_graphs
+from regard.convert.recorded.stored import stored_graph
+from regard.errors import RequestError
+from regard.protocols import BOS, UNK
+from regard.runtime.stored_program import graph_of
+from tests.convert.recorded.test_generators import CASES, FIRST, build, same, source
+from tests.decode.program import zoo
+
+
+def graphs_of(model, case):
+    """The two graphs as a folder has them, read back."""
+    made = generator_graphs(
+        model, [source(case, model, n) for n in (7, 11, 17)], positions=64, fold=False
+    )
+    weights = {name: x.numpy() for name, x in model.state_dict().items()}
+    both = (stored_graph(one, model, weights.keys()) for one in (made.encoder, made.step))
+    encoder, step = (graph_of(json.loads(json.dumps(one)), weights) for one in both)
+    return made, encoder, step
+
+
+@pytest.mark.parametrize("case", CASES)
+@torch.inference_mode()
+def test_steps_are_the_model_s(case):
+    model = build(case)
+    graphs, encoder, step = graphs_of(model, case)
+    for size in (6, 13):
+        one = source(case, model, size)
+        given = {"source": one.values.numpy(), **{k: x.numpy() for k, x in one.extras.items()}}
+        found = encoder.run(given)
+        logits, decoding = model.step(torch.full((1, 1), BOS), model.start(model.encode(one)))
+        same(found["logits"], logits)
+        memories = {name: found[name] for name in graphs.memories}
+        states = {name: found[name] for name in graphs.states}
+        width = 1
+        for t in range(1, 6):  # bytenet has that many columns of the shorter source
+            order = torch.arange(3 + t % 2).flip(0) % width
+            tokens = (UNK + 1 + 5 * t + torch.arange(len(order)))[None] % zoo.WORDS
+            logits, decoding = model.step(tokens, decoding.select(order[None]))
+            states = {name: x[:, order.numpy()] for name, x in states.items()}
+            asked = {"tokens": tokens.numpy(), "step": np.array(t), **memories, **states}
+            found = step.run(asked)
+            same(found["logits"], logits)
+            states = {name: found[f"next_{name}"] for name in states}
+            width = len(order)
+
+
+def test_weights_stay_in_the_folder_s_file():
+    case = FIRST["gnmt"]  # its LSTMs have their gates in another order in the graph
+    model = build(case)
+    examples = [source(case, model, n) for n in (7, 11, 17)]
+    graph = generator_graphs(model, examples, fold=False).encoder
+    stored = stored_graph(graph, model, model.state_dict().keys())
+    weights = {one["weight"] for one in stored["constants"].values() if "weight" in one}
+    assert "encoder" in " ".join(weights)
+    assert weights <= model.state_dict().keys()
+    others = [one for one in stored["constants"].values() if "weight" not in one]
+    assert max(len(one["base64"]) for one in others) < 200
+
+
+def test_a_table_of_sinusoids_is_told_by_its_size():
+    case = FIRST["transformer"]
+    model = build(case)
+    examples = [source(case, model, n) for n in (7, 11, 17)]
+    graph = generator_graphs(model, examples, positions=3000, fold=False).encoder
+    stored = stored_graph(graph, model, model.state_dict().keys())
+    tables = [one["sinusoid"] for one in stored["constants"].values() if "sinusoid" in one]
+    assert tables == [[3000, model.embed_source.weight.shape[1], "interleaved"]]
+
+
+def test_a_large_constant_that_is_no_weight_is_refused():
+    case = FIRST["rnnsearch"]
+    model = build(case)
+    examples = [source(case, model, n) for n in (7, 11, 17)]
+    graph = generator_graphs(model, examples, fold=False).encoder
+    graph.constants["stray"] = np.zeros((200, 200), np.float32)
+    with pytest.raises(RequestError, match="a constant of 160000 bytes is not one of the model"):
+        stored_graph(graph, model, model.state_dict().keys())
