@@ -113,7 +113,7 @@ def test_no_compiler_is_imported_where_nothing_is_trained(tmp_path, monkeypatch)
     Path("two.jsonl").write_text('{"de": "Hallo.", "en": "Hello."}\n', encoding="utf-8")
     commands = [
         ["models", "transformer"],
-        ["predict", "de-en-small", "Hallo"],
+        ["predict", "parser-small", "Hello ."],  # it has no program
         ["evaluate", "de-en-small", "--data", "two.jsonl", "--columns", "source=de,target=en"],
         ["look", "de-en-small", "Hallo", "-o", "page.html"],
     ]
@@ -185,6 +185,7 @@ def test_words_reach_the_command_as_they_were_typed(capsys, command):
         (FileNotFoundError(2, "No such file or directory", "x.tsv"), 2, "x.tsv: no such file"),
         (OSError(28, "No space left on device", "out"), 1, "out: no space left"),
         (ModuleNotFoundError("No module", name="matplotlib.pyplot"), 2, "'regard[view]'"),
+        (ModuleNotFoundError("No module", name="torch"), 2, "this needs PyTorch: pip install"),
         (ValueError("bad\n  thing"), 1, "unexpected ValueError: bad thing; -vv"),
     ],
 )

@@ -52,6 +52,23 @@ def test_export_refuses_in_one_sentence(capsys, tmp_path, folder):
     assert not (out / "kept").exists()
 
 
+def test_a_program_goes_into_the_folder_itself(capsys, tmp_path, folder):
+    ran = run(capsys, "export", folder, "--to", "program", "--json")
+    assert (ran.code, ran.result["files"]) == (0, ["program.json"])
+    again = run(capsys, "export", folder, "--to", "program", "-o", str(tmp_path / "again"))
+    assert again.code == 0
+    assert (tmp_path / "again" / "program.json").is_file()
+    refused = run(capsys, "export", "parser-small", "--to", "program")
+    assert (refused.code, "parsing has its own `asked`" in refused.err) == (2, True)
+
+
+def test_other_programs_need_a_folder(capsys, folder):
+    ran = run(capsys, "export", folder, "--to", "onnx")
+    assert (ran.code, "--to onnx: expected -o with the folder to make" in ran.err) == (2, True)
+    ran = run(capsys, "export", folder, "--to", "onix")
+    assert (ran.code, "did you mean 'onnx'?" in ran.err) == (2, True)
+
+
 def test_convert_and_predict(capsys, tmp_path):
     (tmp_path / "peer").mkdir()
     fairseq(tmp_path / "peer")

@@ -221,6 +221,12 @@ def explain_failure(error: BaseException) -> tuple[str, int]:
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename is not None else ""
         return place + said_of(error), RegardError.exit_code
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        return (
+            "this needs PyTorch: pip install torch; without it, `regard predict` answers texts by "
+            "folders that have a program.json",
+            RequestError.exit_code,
+        )
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _EXTRAS:
         package = (error.name or "").partition(".")[0]
         extra = _EXTRAS[package]

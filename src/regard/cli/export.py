@@ -48,12 +48,12 @@ def export(
         regard export runs/mine --to huggingface -o mine-hf
         regard export runs/tagging/bilstm-crf-aspects --to onnx -o aspects-onnx
     """
-    from regard.convert import add_program
+    from regard.convert import WRITERS, add_program
     from regard.convert import export as write
 
-    if output is None:
-        if to != "program":
-            raise RequestError(f"--to {to}: expected -o with the folder to make")
+    if output is None and to in WRITERS and to != "program":
+        raise RequestError(f"--to {to}: expected -o with the folder to make")
+    if output is None and to == "program":
         path = add_program(folder)
         if as_json:
             emit({"folder": str(path.parent), "to": to, "files": [path.name]})
@@ -61,6 +61,7 @@ def export(
             say(f"{path}: regard predict answers texts by it, without PyTorch")
         return
     options = {} if quantization is None else {"quantization": quantization}
+    output = output or Path(to)  # an unknown name is told of first
     files = write(folder, to, output, force=force, **options)
     size = sum((output / file).stat().st_size for file in files)
     if as_json:
