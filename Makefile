@@ -16,21 +16,24 @@ PIP_ARGS ?=
 SYSTEM_TORCH ?=
 LOCK ?=
 JOBS ?= 2
+# Tests wait for browsers, servers and disks: one process more than cores.
 FORKS = $(shell expr $(JOBS) + 1)
+HALF = $(shell expr \( $(JOBS) + 1 \) / 2)
 ARGS ?=
 export PYTHON TORCH PIP_ARGS SYSTEM_TORCH LOCK
 
 BIN := .venv/bin
 SETUP := $(PYTHON) tools/venv.py
 STEP = $(PYTHON) tools/step.py --label
-# Where tensors have annotated shapes; mypy knows all other types.
-CHECKED := regard.attention,regard.data,regard.decode,regard.encoders,regard.fields,regard.inference,regard.layers,regard.losses,regard.metrics,regard.models,regard.native,regard.tasks,regard.watching
+# Packages and modules where tensors have annotated shapes: to hook into an import takes time.
+# mypy knows all other types.
+CHECKED := regard.attention,regard.layers,regard.losses,regard.models,regard.data.annotations.tag_schemes,regard.data.audio.log_mel,regard.data.text.count_vectors,regard.decode.ctc,regard.decode.rules.extractive,regard.decode.tag_search,regard.encoders.stack,regard.fields.pretrained,regard.inference.alignment,regard.metrics.alignment,regard.metrics.calibration,regard.native.dropout,regard.tasks.generation.speech_view,regard.tasks.labels.image_view,regard.tasks.objectives,regard.tasks.tags.decoding,regard.tasks.windows,regard.watching.source_attention
 HOOK := --jaxtyping-packages=$(CHECKED),beartype.beartype
 FAST := not slow and not gpu
-# Files with such tests: to collect all others takes longer than to run these. mypy runs beside
-# them, for it and the last of these tests leave a core without work.
+# Files with such tests: to collect all others takes longer than to run these.
 NOHOOK = $(shell grep -rl nohook tests --include="test_*.py")
-PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python tools/tests.py
+TESTS := $(BIN)/python tools/tests.py
+PYTEST := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(TESTS)
 
 .DEFAULT_GOAL := help
 .PHONY: course load fuzz faults supply help venv setup-demo setup-test setup-docs demo lint types pages test slow sanitize sanitize-quick mutants gpu docs serve-docs wheel wheels clean
@@ -65,15 +68,14 @@ pages: node_modules  ## the pages' scripts: prettier, and tsc against their JSDo
 	@node_modules/.bin/prettier --check 'src/regard/*/page/*.js'
 	@for page in viewer serve; do node_modules/.bin/tsc -p tools/pages/$$page.json || exit 1; done
 
+# Most files need the hook: one process collects them, while mypy and the tests without the hook run.
 test: setup-test  ## lint, types, and the fast tests with every shape annotation checked
 	@$(STEP) ruff -- $(BIN)/ruff check .
 	@$(STEP) format -- $(BIN)/ruff format --check .
-	@failed=0; types=$$(mktemp); \
-	$(BIN)/mypy --strict src >"$$types" 2>&1 & mypy=$$!; trap 'kill $$mypy; exit 130' INT TERM; \
-	$(STEP) nohook -- env $(PYTEST) --forks $(JOBS) -m "nohook and $(FAST)" $(NOHOOK) $(ARGS) || { code=$$?; [ $$code -eq 5 ] || failed=1; }; \
-	wait $$mypy; code=$$?; echo "[mypy]"; cat "$$types"; rm -f "$$types"; [ $$code -eq 0 ] || exit $$code; \
-	$(STEP) tests -- env $(PYTEST) --forks $(FORKS) -m "not nohook and $(FAST)" $(HOOK) $(ARGS) || failed=1; \
-	exit $$failed
+	@OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(PYTHON) tools/beside.py \
+	  --job mypy $(BIN)/mypy --strict src \
+	  --job nohook $(TESTS) --forks $(HALF) -o cache_dir=.pytest_cache/nohook -m "nohook and $(FAST)" $(NOHOOK) $(ARGS) \
+	  --then $(STEP) tests -- $(TESTS) --forks $(FORKS) -m "not nohook and $(FAST)" $(HOOK) $(ARGS)
 
 slow: setup-test  ## the slow tests
 	@$(STEP) slow -- env $(PYTEST) -n $(JOBS) -m "slow and not gpu" $(ARGS)
