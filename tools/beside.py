@@ -55,8 +55,23 @@ class Job:
             os.killpg(self.process.pid, signal.SIGTERM)
 
 
-def interrupted(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+class Signals:
+    """Raise KeyboardInterrupt, but not before all jobs are known: one that starts would stay."""
+
+    def __init__(self) -> None:
+        self.held, self.came = True, False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self.handle)
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        self.came = True
+        if not self.held:
+            raise KeyboardInterrupt
+
+    def release(self) -> None:
+        self.held = False
+        if self.came:
+            raise KeyboardInterrupt
 
 
 def parsed(words: Sequence[str]) -> tuple[list[tuple[str, list[str]]], list[str]]:
@@ -72,10 +87,12 @@ def parsed(words: Sequence[str]) -> tuple[list[tuple[str, list[str]]], list[str]
 
 def main(words: Sequence[str]) -> int:
     wanted, command = parsed(words)
-    signal.signal(signal.SIGTERM, interrupted)
+    signals = Signals()
     jobs: list[Job] = []
     try:
-        jobs += [Job(name, words) for name, words in wanted]
+        for name, own in wanted:
+            jobs.append(Job(name, own))
+        signals.release()
         code = subprocess.run(command, check=False).returncode
         return next((one for one in (code, *(job.code() for job in jobs)) if one), 0)
     except KeyboardInterrupt:
