@@ -21,8 +21,8 @@ RUNNABLE = [
     if blocks(page, "python", "py") and "course" not in page.parts  # test_course.py runs those
 ]
 SHIPPED = "de-en-small"
-LONG = {"docs/tutorial.md"}
-"""Pages whose Python takes many seconds."""
+LONG = {"docs/tutorial.md", "docs/figures.md"}
+"""Pages whose Python takes many seconds; that of the figures runs in test_figures.py too."""
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 _INLINE = re.compile(r"`(regard [^`]+)`")
 

@@ -38,8 +38,18 @@ def step(model, optimizer):
     return loss.item(), sharding.whole(norm).item()
 
 
+ALIKE = {"marian", "gnmt", "deep-att", "lstm-a", "pointer-generator", "conditional-gru", "paulus"}
+"""Made of the layers of other models: slow tests."""
+
+
 @pytest.mark.filterwarnings("ignore:FSDP2-wrapped module")  # nothing works in place on logits
-@pytest.mark.parametrize("name", catalog.names("translation"))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in ALIKE else ())
+        for name in catalog.names("translation")
+    ],
+)
 def test_every_model_can_be_sharded_and_learns_the_same(mesh, name):
     model, plain = tiny(name), tiny(name)
     section = {"name": "adam", "lr": 0.01}

@@ -95,9 +95,15 @@ EVERY = list(itertools.product(FIRST, CHANGES, ["before", "after"]))
 
 
 def quick(name, change, when):
-    """Each generator has a change before and another after; each change meets several of them."""
-    at = 2 * list(FIRST).index(name) + (when == "after")
-    return CHANGES[at % len(CHANGES)] is change
+    """Each generator has one change; each change meets several of them, before and after."""
+    at = list(FIRST).index(name)
+    turn, which = divmod(at, len(CHANGES))
+    return CHANGES[which] is change and (when == "after") == ((turn + which) % 2 == 0)
+
+
+def test_each_change_comes_before_and_after_a_first_decoding():
+    met = {(change, when) for name, change, when in EVERY if quick(name, change, when)}
+    assert met == set(itertools.product(CHANGES, ["before", "after"]))
 
 
 def built(case):

@@ -185,7 +185,14 @@ def test_texts_can_be_read_and_nothing_is_wider_than_the_page(name, tmp_path, pa
     assert page.fine()
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "translation",
+        "roles",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("label", "hops", "pointer")),
+    ],
+)
 def test_axe_finds_nothing(name, tmp_path, page):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe-core").Axe()
     page.open(PAGES[name]().page(tmp_path / "x.html"))
