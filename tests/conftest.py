@@ -15,8 +15,9 @@ from hypothesis import Phase, settings
 
 from tests.browser import chromium
 from tests.shapes import forget, only_shapes
+from tests.torch_process import torch_process
 
-__all__ = ["chromium"]
+__all__ = ["chromium", "torch_process"]
 
 only_shapes()
 

@@ -36,7 +36,9 @@ VARIANTS = {
 }
 RATES = {"mpcnn": 0.01}
 """Of the optimizer that learns by heart, where it is not 0.03."""
-SLOWLY = {*VARIANTS, "lstmn-pair", "abcnn"}
+TWINS = {"dme-pair", "self-attentive-pair", "bilstm-pair", "disan-pair"}
+"""Models whose encoder learns by heart in test_classifier.py."""
+SLOWLY = {*VARIANTS, *TWINS, "lstmn-pair", "abcnn"}
 """Those that learn by heart in the slow suite alone."""
 CASES = {name: (name, {}) for name in catalog.names(task="entailment")} | VARIANTS
 

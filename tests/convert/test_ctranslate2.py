@@ -61,7 +61,10 @@ SEARCHES = {
 }
 
 
-@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize(
+    "search",
+    [pytest.param(name, marks=pytest.mark.slow if name == "beam" else ()) for name in SEARCHES],
+)
 def test_outputs_of_the_shipped_model_are_ours(shipped, search):
     folder, texts = shipped
     ours, theirs = SEARCHES[search]

@@ -123,8 +123,15 @@ def test_logits_are_theirs(tmp_path, kind, changes):
 STOPS = [{"early_stopping": False}, {"early_stopping": True}, {"early_stopping": "never"}]
 
 
-@pytest.mark.parametrize("stop", STOPS, ids=str)
-@pytest.mark.parametrize("penalty", [1.0, 0.6])
+@pytest.mark.parametrize(
+    ("penalty", "stop"),
+    [
+        *((1.0, stop) for stop in STOPS),
+        (0.6, STOPS[2]),
+        *(pytest.param(0.6, stop, marks=pytest.mark.slow) for stop in STOPS[:2]),
+    ],
+    ids=str,
+)
 def test_beams_are_theirs(tmp_path, stop, penalty):
     settings = {"num_beams": 4, "length_penalty": penalty, "max_length": 40, **stop}
     peer = writer(tmp_path, **settings, bad_words_ids=[[LAST]])

@@ -244,7 +244,7 @@ def test_switched_off(fresh, monkeypatch):
 
 
 @pytest.mark.nohook
-def test_the_package_works_in_a_process_without_it():
+def test_the_package_works_in_a_process_without_it(torch_process):
     code = (
         "import torch; from regard.attention import *\n"
         "layer = Attention(score=Additive(4, 4, 4)); x = torch.randn(2, 3, 4)\n"
@@ -253,14 +253,8 @@ def test_the_package_works_in_a_process_without_it():
         "assert layer(x, memory).context.shape == (2, 3, 4)\n"
         "print(explain(layer)[''])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "REGARD_NATIVE": "0"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "REGARD_NATIVE=0" in done.stdout
+    done = torch_process.run(code, REGARD_NATIVE="0")
+    assert "REGARD_NATIVE=0" in done.stdout, done.stderr
 
 
 def test_levels_can_be_forced_down_and_come_back():
@@ -274,7 +268,7 @@ def test_levels_can_be_forced_down_and_come_back():
     assert native.level() == best
 
 
-def test_a_variable_forces_the_level_of_a_process():
+def test_a_variable_forces_the_level_of_a_process(torch_process):
     if native.library() is None:
         pytest.skip(native.missing())
     code = """
@@ -286,10 +280,7 @@ with native.at_level("AVX-512"):
 print(native.level())
 """
     for name, said in (("portable", "portable\n" * 3), ("AVX", "")):
-        done = subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, "REGARD_LEVEL": name}, text=True,
-            capture_output=True, check=False,
-        )  # fmt: skip
+        done = torch_process.run(code, REGARD_LEVEL=name)
         assert done.stdout == said
         assert bool(done.returncode) is not bool(said)
     assert "REGARD_LEVEL: expected one of portable, AVX2, AVX-512, got 'AVX'" in done.stderr

@@ -27,8 +27,10 @@ def run(folder, *arguments):
 
 
 @pytest.mark.skipif(there, reason="scikit-learn is installed")
-def test_without_scikit_learn_it_says_what_to_install(tmp_path):
-    done = run(tmp_path, "questions")
+def test_without_scikit_learn_it_says_what_to_install(tmp_path, torch_process):
+    code = "import runpy, sys; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
+    program = str(TOP / "benchmarks" / "baselines.py")
+    done = torch_process.run(code, program, "questions", REGARD_DATA=str(tmp_path))
     assert done.returncode == 1
     assert "pip install 'regard[baselines]'" in done.stderr
 

@@ -39,8 +39,15 @@ def by_the_book(word: str, merges: dict[tuple[str, str], int], p: float, draw: r
         split[place : place + 2] = [split[place] + split[place + 1]]
 
 
-@pytest.mark.parametrize("p", [0.1, 0.5])
-@pytest.mark.parametrize("word", ["unrelated", "Hunden"])
+@pytest.mark.parametrize(
+    ("word", "p"),
+    [
+        ("unrelated", 0.1),
+        ("Hunden", 0.5),
+        pytest.param("unrelated", 0.5, marks=pytest.mark.slow),
+        pytest.param("Hunden", 0.1, marks=pytest.mark.slow),
+    ],
+)
 def test_pieces_come_as_often_as_by_the_papers_algorithm(tokenizer, word, p):
     count = 20_000
     ids = RaggedIds.rows([tokenizer.encode(word).ids] * count)

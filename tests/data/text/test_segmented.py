@@ -5,7 +5,7 @@ import sys
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.text.bpe_dropout import BpeDropout
@@ -53,6 +53,7 @@ LETTERS = "我爱你工具，。（ガーกิข้ាa1.- \u3000"
 
 
 @pytest.mark.parametrize("segmenter", [Segmenter(), Pairs()])
+@settings(max_examples=40)  # each trains three vocabularies
 @given(words=st.lists(st.text(st.sampled_from(LETTERS), min_size=1, max_size=9), max_size=6))
 def test_texts_come_back_and_places_are_theirs(segmenter, words):
     text = " ".join(unicodedata.normalize("NFC", " ".join(words)).split())

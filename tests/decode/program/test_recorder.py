@@ -1,7 +1,5 @@
 """The step of every generator is recorded and replayed; what cannot be replayed is refused."""
 
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -200,7 +198,7 @@ def test_a_size_that_is_watched_is_an_int():
     assert torch.zeros(size, 2).view(-1, size).shape == (2, 7)
 
 
-def test_recording_and_decoding_import_no_compiler():
+def test_recording_and_decoding_import_no_compiler(torch_process):
     code = (
         "import sys, torch\n"
         "from tests.decode.program.zoo import Case\n"
@@ -212,8 +210,7 @@ def test_recording_and_decoding_import_no_compiler():
         "    print(explanation(model).backend)\n"
         "assert 'torch._dynamo' not in sys.modules\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=True, timeout=120, capture_output=True, text=True
-    )
+    done = torch_process.run(code)
+    assert done.returncode == 0, done.stderr
     in_c = native.level() not in ("none", "portable")
     assert done.stdout.split() == (["program"] * 3 if in_c else ["model"] * 3)

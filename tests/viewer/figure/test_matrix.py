@@ -1,8 +1,6 @@
 """Figures, measured: sizes, words, weights, fonts, and nothing outside the paper."""
 
 import re
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 
@@ -226,7 +224,7 @@ def test_no_panel_is_no_grid():
 
 
 @pytest.mark.nohook
-def test_without_matplotlib_the_extra_is_named():
+def test_without_matplotlib_the_extra_is_named(torch_process):
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"
         "import torch\n"
@@ -236,8 +234,8 @@ def test_without_matplotlib_the_extra_is_named():
         "try: alignment(Picture(['a'], ['b'], torch.ones(1, 1)))\n"
         "except RequestError as error: print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'regard[view]'" in done.stdout
+    done = torch_process.run(code)
+    assert "pip install 'regard[view]'" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("width", [None, 2.0])
