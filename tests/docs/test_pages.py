@@ -9,7 +9,7 @@ import pytest
 from regard import recipe
 from regard.cli.app import COMMANDS, app, command
 from regard.errors import RequestError
-from regard.folder import reading
+from regard.folder import places
 from tests.docs.pages import blocks, name, pages
 from tests.repo.tree import TOP
 
@@ -59,7 +59,7 @@ def test_there_are_pages():
 )
 def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
     """In one namespace, in order, in an empty folder."""
-    if f'"{SHIPPED}"' in page.read_text(encoding="utf-8") and SHIPPED not in reading.shipped():
+    if f'"{SHIPPED}"' in page.read_text(encoding="utf-8") and SHIPPED not in places.shipped():
         pytest.skip(f"{SHIPPED} does not come with this build")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
