@@ -151,8 +151,8 @@ def _of_format(
     """The inputs of a file in any format that training reads."""
     from regard.data.files.registry import columns_of, read
     from regard.data.problems import Problems
+    from regard.data.text.cells import BETWEEN
     from regard.fields.sets import sides
-    from regard.tasks.inputs import BETWEEN
 
     section = loaded.config.get("data") or {}
     usual = section.get("format")

@@ -10,7 +10,7 @@ from regard.settings.overlay import override
 
 if TYPE_CHECKING:
     from regard.folder.loaded import Loaded
-    from regard.folder.programs import TextProgram
+    from regard.folder.programs import FolderProgram
     from regard.runtime.answer import PlainPrediction
 
 __all__ = ["LightAnswers", "program_for"]
@@ -24,7 +24,7 @@ SECTION = "decode."
 
 def program_for(
     folder: str, changes: Sequence[str] | None, n_best: int, threads: int | None
-) -> "TextProgram | None":
+) -> "FolderProgram | None":
     """The program that answers, or None where PyTorch has to.
 
     Args:
@@ -58,7 +58,7 @@ class LightAnswers:
     """
 
     def __init__(
-        self, program: "TextProgram", opened: Callable[[], "Loaded"], *, waits: bool
+        self, program: "FolderProgram", opened: Callable[[], "Loaded"], *, waits: bool
     ) -> None:
         self._program, self._opened, self._waits = program, opened, waits
         self._loaded: Any = None
@@ -66,7 +66,7 @@ class LightAnswers:
 
     def __call__(self, texts: Sequence[str]) -> Sequence["PlainPrediction"]:
         """The answer to each text."""
-        from regard.folder.programs import BeyondProgram
+        from regard.runtime.stored_program import BeyondProgram
 
         self._done += len(texts)
         if self._loaded is None and (self._waits or self._done <= FEW):

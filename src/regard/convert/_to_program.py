@@ -1,10 +1,11 @@
 """The program of a folder: what its model computes, for `regard predict` without PyTorch.
 
-`program.json` has the two graphs of `recorded`, the settings of the search, and the digests of the
-files that it belongs to. Weights and tokenizers stay in the folder's own files.
+`program.json` has the graphs of `recorded`, the settings of the search or the labels, and the
+digests of the files that it belongs to. Weights and tokenizers stay in the folder's own files.
 """
 
 import json
+from collections.abc import Collection
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from regard import __version__
 from regard.convert._readme import longest
 from regard.convert.recorded.examples import sources
 from regard.convert.recorded.generators import generator_graphs
+from regard.convert.recorded.labels import labels_graph
 from regard.convert.recorded.stored import stored_graph
 from regard.decode import Beam, Greedy
 from regard.errors import RequestError
@@ -28,6 +30,7 @@ from regard.runtime.weights import FILE
 from regard.system.files import replace_file
 from regard.system.plain_json import read_object
 from regard.tasks.generation.base import Generation
+from regard.tasks.labels.base import Labeling
 
 if TYPE_CHECKING:
     from regard.folder.loaded import Loaded
@@ -36,11 +39,13 @@ __all__ = ["add_program", "program_of", "write"]
 
 KEPT = (RECIPE, METRICS, CARD, CONFIG, LOG, FILE, *NAMES)
 
-OWN = (
+GENERATION = (
     *("asked", "as_read", "whole", "batches", "checked", "outputs", "prediction", "rules"),
     *("spelling", "_told", "_undecoded", "join", "reads_files"),
 )
-"""What a task may not change: the runtime does as `Generation` does."""
+"""What a task that writes may not change: the runtime does as `Generation` does."""
+LABELING = ("asked", "batches", "inputs", "outputs", "_logits", "join", "reads_files", "text_field")
+"""What a task that labels may not change: the runtime does as `Labeling` does."""
 
 
 def write(loaded: "Loaded", out: Path) -> None:
@@ -75,45 +80,85 @@ def program_of(loaded: "Loaded") -> str:
         RequestError: the model, its task or its decoder does what a program cannot, with the
             reason.
     """
+    config = read_object(loaded.folder / CONFIG)
+    names = {*loaded.model.state_dict(), *(config["weights"].get("tied") or {})}
+    if isinstance(loaded.task, Generation):
+        made = _of_generator(loaded, names)
+    elif isinstance(loaded.task, Labeling):
+        made = _of_labels(loaded, names)
+    else:
+        task = loaded.task.name
+        raise RequestError(
+            f"program: expected a model that writes or labels texts, got one for {task}"
+        )
+    files = sorted({CONFIG, *made.pop("belongs")})
+    head = {
+        "format": FORMAT,
+        "regard": __version__,
+        "files": {name: digest(loaded.folder / name) for name in files},
+    }
+    return json.dumps({**head, **made}, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _of_generator(loaded: "Loaded", weights: Collection[str]) -> dict[str, Any]:
     search = _search(loaded.decoder)
-    _check_task(loaded)
+    _check(loaded, Generation, GENERATION, ("source", "target"))
+    for name in ("source", "target"):
+        if not loaded.fields[name].end:  # type: ignore[attr-defined]
+            raise RequestError(f"program: expected texts that end in EOS as {name}")
     *examples, _ = sources(loaded)
     graphs = generator_graphs(loaded.model, examples, positions=longest(loaded), fold=False)
     if graphs.conditions:
         raise RequestError(f"program: {graphs.conditions[0]} PyTorch alone chooses by that")
-    config = read_object(loaded.folder / CONFIG)
-    weights = _stored_names(loaded, config["weights"])
-    files = _files(loaded.folder)
-    made = {
-        "format": FORMAT,
-        "regard": __version__,
-        "files": {name: digest(loaded.folder / name) for name in sorted({CONFIG, *files.values()})},
+    tokenizers = {side: _tokenizer(loaded.folder, side) for side in ("source", "target")}
+    return {
+        "kind": "text",
+        "belongs": tokenizers.values(),
         "search": search,
         "max_source": loaded.task.max_source,  # type: ignore[attr-defined]
-        "tokenizers": files,
+        "tokenizers": tokenizers,
         "sizes": graphs.source,
         "steps": graphs.steps,
         "normalized": bool(getattr(loaded.model, "normalized", False)),
-        **{
-            name: stored_graph(graph, loaded.model, weights)
-            for name, graph in (("encoder", graphs.encoder), ("step", graphs.step))
-        },
+        "encoder": stored_graph(graphs.encoder, loaded.model, weights),
+        "step": stored_graph(graphs.step, loaded.model, weights),
     }
-    return json.dumps(made, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _check_task(loaded: "Loaded") -> None:
+def _of_labels(loaded: "Loaded", weights: Collection[str]) -> dict[str, Any]:
+    task: Any = loaded.task
+    made = labels_graph(loaded, "program", fold=False)
+    _check(loaded, Labeling, LABELING, made.inputs)
+    if made.objective != "one":
+        raise RequestError(f"program: models that learn {made.objective!r} have no form there yet")
+    if made.reader.compared:
+        raise RequestError("program: the model compares the sizes of its inputs")
+    tokenizer = _tokenizer(loaded.folder, made.inputs[0])
+    target = loaded.folder / f"field.{task.target}.json"
+    return {
+        "kind": "labels",
+        "belongs": [tokenizer, target.name],
+        "inputs": made.inputs,
+        "tokenizer": tokenizer,
+        "end": made.end,
+        "names": made.labels,
+        "temperature": task.temperature,
+        "sizes": made.reader.sizes,
+        "graph": stored_graph(made.reader.graph, loaded.model, weights),
+    }
+
+
+def _check(loaded: "Loaded", base: type, names: Collection[str], texts: Collection[str]) -> None:
+    """Refuse a task that does otherwise than its base, and fields that are no plain texts."""
     task = loaded.task
-    if not isinstance(task, Generation):
-        raise RequestError(f"program: expected a model that writes texts, got one for {task.name}")
-    for name in OWN:
-        if getattr(type(task), name, None) is not getattr(Generation, name, None):
+    for name in names:
+        if getattr(type(task), name, None) is not getattr(base, name, None):
             raise RequestError(
                 f"program: {task.name} has its own `{name}`, which PyTorch alone runs yet"
             )
-    for name in ("source", "target"):
+    for name in texts:
         field = loaded.fields[name]
-        if type(field) is not TextField or field.sentences or field.characters or not field.end:
+        if type(field) is not TextField or field.sentences or field.characters:
             kind = type(field).__name__
             raise RequestError(f"program: expected a plain text as {name}, got {kind}")
 
@@ -135,14 +180,6 @@ def _search(decoder: Any) -> dict[str, Any]:
     return found
 
 
-def _stored_names(loaded: "Loaded", noted: dict[str, Any]) -> set[str]:
-    """The names under which the folder's file has weights."""
-    named = set(loaded.model.state_dict())
-    return named | set(noted.get("tied") or {})
-
-
-def _files(folder: Path) -> dict[str, str]:
+def _tokenizer(folder: Path, name: str) -> str:
     shared = "tokenizer.json"
-    if (folder / shared).is_file():
-        return {"source": shared, "target": shared}
-    return {side: f"tokenizer.{side}.json" for side in ("source", "target")}
+    return shared if (folder / shared).is_file() else f"tokenizer.{name}.json"

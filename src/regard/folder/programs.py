@@ -8,29 +8,36 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-import numpy as np
-
-from regard.data.text.input_warnings import hardly_known, warn_too_long, warn_unknown
-from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.folder.config import CONFIG
+from regard.folder.labels_program import LabelsProgram
+from regard.folder.text_program import TextProgram
 from regard.runtime.answer import PlainPrediction
-from regard.runtime.search import Array, SearchOutput, SearchSettings, best_outputs
-from regard.runtime.special_ids import EOS, UNK
-from regard.runtime.stored_program import FORMAT, PROGRAM, graph_of
+from regard.runtime.stored_program import FORMAT, PROGRAM
 from regard.runtime.weights import read_weights
 
-__all__ = ["BeyondProgram", "TextProgram", "digest", "open_program"]
+__all__ = ["KINDS", "FolderProgram", "digest", "open_program"]
 
 log = logging.getLogger(__name__)
 
 
-class BeyondProgram(RegardError):
-    """An input is longer or shorter than the program's graphs are for."""
+class FolderProgram(Protocol):
+    """What answers the inputs of a folder's task."""
+
+    def predict(self, texts: Sequence[str]) -> list[PlainPrediction]:
+        """Answer each text, in order.
+
+        Raises:
+            BeyondProgram: a text is longer or shorter than the graphs are for.
+        """
+        ...
+
+
+KINDS: Mapping[str, Any] = {"text": TextProgram, "labels": LabelsProgram}
+"""The classes of programs, by `kind`; `opened` gives one, or None where settings differ."""
 
 
 def digest(path: Path) -> str:
@@ -40,7 +47,7 @@ def digest(path: Path) -> str:
 
 def open_program(
     folder: Path, changes: Mapping[str, Any] | None = None, n_best: int = 1
-) -> "TextProgram | None":
+) -> FolderProgram | None:
     """The program of a folder, or None where there is none that can do this.
 
     Args:
@@ -51,13 +58,13 @@ def open_program(
     if not path.is_file():
         return None
     try:
-        return _opened(path, {**(changes or {}), "n_best": n_best})
+        return _opened(path, {**(changes or {}), **({"n_best": n_best} if n_best != 1 else {})})
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RegardError) as error:
         log.info("%s is not used: %s", path, error)
         return None
 
 
-def _opened(path: Path, changes: Mapping[str, Any]) -> "TextProgram | None":
+def _opened(path: Path, changes: Mapping[str, Any]) -> FolderProgram | None:
     """The program of a file, if it has these settings; what is raised says why it is not used."""
     folder, stored = path.parent, json.loads(path.read_text("utf-8"))
     if stored["format"] != FORMAT:
@@ -65,128 +72,8 @@ def _opened(path: Path, changes: Mapping[str, Any]) -> "TextProgram | None":
     for name, expected in stored["files"].items():
         if digest(folder / name) != expected:
             raise RegardError(f"{name} is another one; export the program again")
-    settings = _settings(stored["search"], changes)
-    if settings is None:
-        return None
     weights = read_weights(folder, json.loads((folder / CONFIG).read_text("utf-8"))["weights"])
     if weights is None:
         raise RegardError(f"the weights are not those of {CONFIG}")
-    return TextProgram(folder, stored, weights, settings)
-
-
-def _settings(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> SearchSettings | None:
-    """The settings of the search; None where changes are none of those, or mean nothing."""
-    known = {one.name for one in fields(SearchSettings)} - {"penalty"}
-    for key, value in changes.items():
-        if key not in known or isinstance(value, bool) or not isinstance(value, int | float):
-            return None
-    made = replace(SearchSettings(**stored), **changes)
-    whole = (made.beam_size, made.n_best, made.max_extra, made.min_length)
-    if not all(isinstance(one, int) for one in whole):
-        return None
-    low = (made.max_ratio, made.max_extra, made.min_length, made.length_penalty)
-    least = stored["beam_size"] and 1  # 0 is greedy
-    if made.beam_size < least or made.n_best > max(made.beam_size, 1) or min(low) < 0:
-        return None
-    if made.n_best < 1 or made.max_ratio + made.max_extra <= 0:
-        return None
-    most = made.max_length
-    return None if most is not None and most < max(1, made.min_length) else made
-
-
-class TextProgram:
-    """A model that reads a text and writes one, as two graphs and a search.
-
-    Args:
-        folder: has the tokenizers.
-        stored: what `program.json` says.
-        weights: of the folder.
-        settings: of the search.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        stored: Mapping[str, Any],
-        weights: Mapping[str, Array],
-        settings: SearchSettings,
-    ) -> None:
-        self.settings = settings
-        self._encoder, self._step = (
-            graph_of(stored[name], weights) for name in ("encoder", "step")
-        )
-        names: Mapping[str, str] = stored["tokenizers"]
-        made = {file: Tokenizer.load(folder / file) for file in set(names.values())}
-        self._source, self._target = made[names["source"]], made[names["target"]]
-        self._max_source: int = stored["max_source"]
-        self._least: int = stored["sizes"][0]
-        self._most: int | None = stored["sizes"][1]
-        self._steps: int | None = stored["steps"]
-        self._normalized: bool = stored["normalized"]
-
-    def predict(self, texts: Sequence[str]) -> list[PlainPrediction]:
-        """PlainPrediction each text, in order; an empty text has an empty output.
-
-        Raises:
-            BeyondProgram: a text is longer or shorter than the graphs are for.
-        """
-        rows = [one.tolist() for one in self._source.encode_all(list(texts))]
-        sizes = [len(ids) + 1 for ids in rows]  # with EOS
-        self._fit([n for n in sizes if 1 < n <= self._max_source])
-        hardly = [
-            " ".join(text.split())
-            for text, ids in zip(texts, rows, strict=True)
-            if UNK in ids and hardly_known(text, ids, self._source)
-        ]
-        warn_unknown(hardly, len(texts))
-        warn_too_long(sum(n > self._max_source for n in sizes), len(texts), self._max_source)
-        return [self._answer(text, ids) for text, ids in zip(texts, rows, strict=True)]
-
-    def _fit(self, sizes: Sequence[int]) -> None:
-        for size in sizes:
-            if size < self._least or (self._most is not None and size > self._most):
-                raise BeyondProgram(f"its sources have {self._least} to {self._most} tokens")
-            if self._steps is not None and self.settings.limit(size) > self._steps + 1:
-                raise BeyondProgram(f"its outputs have at most {self._steps + 1} tokens")
-
-    def _answer(self, text: str, ids: list[int]) -> PlainPrediction:
-        size = len(ids) + 1
-        if size > self._max_source:
-            return PlainPrediction(
-                text, "", refused=f"too long: {size} tokens, at most {self._max_source}"
-            )
-        if not ids:
-            return PlainPrediction(text, "")
-        best, *others = (self._said(text, one) for one in self.search([*ids, EOS]))
-        best.alternatives.extend(others)
-        return best
-
-    def _said(self, text: str, found: SearchOutput) -> PlainPrediction:
-        return PlainPrediction(
-            text,
-            self._target.decode(found.tokens),
-            found.score,
-            self._target.tokens(found.tokens),
-            found.token_scores,
-            ids=found.tokens,
-        )
-
-    def search(self, ids: Sequence[int]) -> list[SearchOutput]:
-        """The best outputs for one source, its EOS counted."""
-        made = self._encoder.run({"source": np.array([ids])})
-        memories = {name: x for name, x in made.items() if name.startswith("memory")}
-        states = {name: x for name, x in made.items() if name.startswith("state")}
-
-        def step(number: int, tokens: Array, parents: Array) -> Array:
-            nonlocal states
-            given = {"tokens": tokens[None], "step": np.array(number), **memories}
-            given |= {name: x[:, parents] for name, x in states.items()}
-            found = self._step.run(given)
-            states = {name: found[f"next_{name}"] for name in states}
-            scores: Array = found["logits"][0]
-            return scores
-
-        limit = self.settings.limit(len(ids))
-        return best_outputs(
-            made["logits"][0], step, limit, self.settings, normalized=self._normalized
-        )
+    made: FolderProgram | None = KINDS[stored["kind"]].opened(folder, stored, weights, changes)
+    return made

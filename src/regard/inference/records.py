@@ -12,13 +12,13 @@ from regard.data.files.lines import Line
 from regard.data.files.packing import Unreadable
 from regard.data.files.records import cells_of
 from regard.data.files.registry import format_of
+from regard.data.text.cells import BETWEEN
 from regard.data.text.normal_form import composed
 from regard.errors import RequestError
 from regard.fields import Field
 from regard.fields.sets import sides
 from regard.system.plain_json import plain_value, read_json
 from regard.tasks import Prediction, Task
-from regard.tasks.inputs import BETWEEN
 
 __all__ = ["TEXT", "Form", "Item", "form_of", "kind_of"]
 

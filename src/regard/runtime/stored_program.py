@@ -7,14 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.errors import RegardError
 from regard.runtime.graph import OperatorGraph
 from regard.runtime.weights import sinusoid_table
 
-__all__ = ["FORMAT", "PROGRAM", "graph_of"]
+__all__ = ["FORMAT", "PROGRAM", "BeyondProgram", "graph_of"]
 
 PROGRAM = "program.json"
 FORMAT = 1
 """The format that this version writes and reads."""
+
+
+class BeyondProgram(RegardError):
+    """An input is longer or shorter than the program's graphs are for."""
 
 
 def graph_of(stored: Mapping[str, Any], weights: Mapping[str, NDArray[Any]]) -> OperatorGraph:

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Sequence
 
+from regard.data.text.cells import BETWEEN
 from regard.errors import RequestError
 from regard.folder.loaded import Loaded
-from regard.tasks.inputs import BETWEEN
 
 __all__ = ["as_input", "examples_of", "labels_of"]
 

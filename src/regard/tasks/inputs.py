@@ -8,18 +8,16 @@ import numpy as np
 
 from regard.data.dataset import Table
 from regard.data.storage.store import Joined, StoredTexts
+from regard.data.text.cells import BETWEEN, cells_of
 from regard.data.text.input_warnings import hardly_known, warn_unknown
 from regard.fields import Bad, Field, TextField
 from regard.fields.text import TextColumn
 from regard.protocols import UNK
 from regard.tasks.prediction import Prediction
 
-__all__ = ["BETWEEN", "Asked", "asked_of", "cells_of", "row_of", "telling_unknown", "texts_of"]
+__all__ = ["Asked", "asked_of", "row_of", "telling_unknown", "texts_of"]
 
 One = TypeVar("One")
-
-BETWEEN = "|||"
-"""What stands between the inputs of an example that has several, where they are one text."""
 
 
 @dataclass(frozen=True)
@@ -64,21 +62,6 @@ def texts_of(
         between.join(fields[n].written(v) for n, v in zip(inputs, row, strict=True))
         for row in zip(*read, strict=True)
     ]
-
-
-def cells_of(text: str, inputs: Sequence[str]) -> list[str]:
-    """The inputs of one example, which stand in one text, divided by `|||` or by tabs.
-
-    Raises:
-        ValueError: there are more or fewer.
-    """
-    cells = [text]
-    if len(inputs) > 1:
-        cells = text.split("\t" if "\t" in text else BETWEEN)
-    if len(cells) != len(inputs):
-        named = f" {BETWEEN} ".join(inputs)
-        raise ValueError(f"expected {len(inputs)} inputs, {named}; got {len(cells)}")
-    return cells
 
 
 def asked_of(texts: Sequence[str], fields: Mapping[str, Field], inputs: Sequence[str]) -> Asked:

@@ -25,6 +25,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.fields import Field, GradeField, LabelField, LabelsField, OrdinalField
+from regard.runtime.labels import LEAST, MOST, ranked_labels
 from regard.tasks.prediction import Prediction
 
 __all__ = [
@@ -36,11 +37,6 @@ __all__ = [
     "SeveralLabels",
     "balanced",
 ]
-
-LEAST = 1e-30
-"""The smallest probability whose logarithm is told."""
-MOST = 20
-"""Alternatives that a prediction names."""
 
 
 def balanced(counts: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -130,8 +126,7 @@ class OneLabel(Objective):
 
     def answer(self, text: str, probabilities: Sequence[float], field: Any) -> Prediction:
         """The likeliest label; the others are the alternatives."""
-        order = sorted(range(len(probabilities)), key=lambda i: -probabilities[i])
-        first, *rest = (_named(text, field.decode(i), probabilities[i]) for i in order[:MOST])
+        first, *rest = (Prediction(text, *one) for one in ranked_labels(probabilities, field.names))
         first.alternatives.extend(rest)
         return first
 

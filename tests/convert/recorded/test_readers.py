@@ -55,7 +55,7 @@ def text(size):
 
 def check(model, names, sizes):
     examples = [[text(n) for n in row[: len(names)]] for row in ((7, 6), (11, 13), (17, 9))]
-    graph = session(reader_graph(model, examples, names))
+    graph = session(reader_graph(model, examples, names).graph)
     for row in sizes:
         read = [text(n) for n in row[: len(names)]]
         with torch.inference_mode():

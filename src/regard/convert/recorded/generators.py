@@ -27,7 +27,7 @@ from regard.decode.program.tree import Extent, Ref, refs
 from regard.layers.positional_encoding import Sinusoid
 from regard.protocols import BOS, Decoding, Inputs
 
-__all__ = ["FORMS", "GeneratorGraphs", "generator_graphs"]
+__all__ = ["FORMS", "GeneratorGraphs", "generator_graphs", "range_of"]
 
 FORMS = {**VIEWS, **OPERATIONS, **PRODUCTS, **RECURRENCES}
 """The form of every operation that is known."""
@@ -85,8 +85,8 @@ def generator_graphs(
         _step(model, step, known, tokens, apart),
         [name for name in names if name.startswith("state")],
         [name for name in names if name.startswith("memory")],
-        _range(first, _sizes_of(first)),
-        _range(step, [step.inputs["step"]])[1],
+        range_of(first, _sizes_of(first)),
+        range_of(step, [step.inputs["step"]])[1],
         _conditions(step, known),
     )
 
@@ -234,7 +234,7 @@ def _sizes_of(program: Program) -> list[Any]:
     return list(program.shapes[values])
 
 
-def _range(program: Program, sizes: Sequence[Any]) -> tuple[int, int | None]:
+def range_of(program: Program, sizes: Sequence[Any]) -> tuple[int, int | None]:
     """From where to where the way through the code is the one that was recorded."""
     symbols = [n.symbols[0] for n in sizes if isinstance(n, Extent) and len(n.symbols) == 1]
     low: int = 1

@@ -1,29 +1,44 @@
 """A model that reads and answers at once, as one graph: an example's inputs to its logits."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from regard.convert.recorded.generators import FORMS
+from regard.convert.recorded.generators import FORMS, range_of
 from regard.convert.recorded.graph import ProgramGraph
 from regard.convert.recorded.inputs import named, program_of
 from regard.decode.program.folding import folded
-from regard.decode.program.tree import Extent
+from regard.decode.program.tree import Extent, refs
 from regard.protocols import Inputs
 
-__all__ = ["reader_graph"]
+__all__ = ["ReaderGraph", "reader_graph"]
+
+
+class ReaderGraph(NamedTuple):
+    """The graph, and what it is for.
+
+    Args:
+        sizes: of each input, the least and the most tokens; None where nothing limits it.
+        compared: whether the model compares the sizes of two inputs: then the graph is for inputs
+            whose sizes compare as those of the examples do.
+    """
+
+    graph: ProgramGraph
+    sizes: dict[str, tuple[int, int | None]]
+    compared: bool
 
 
 def reader_graph(
-    model: Any, examples: Sequence[Sequence[Inputs]], names: Sequence[str]
-) -> ProgramGraph:
+    model: Any, examples: Sequence[Sequence[Inputs]], names: Sequence[str], *, fold: bool = True
+) -> ReaderGraph:
     """The graph of `model(*inputs).logits`.
 
     Args:
         model: in eval mode, on the CPU.
         examples: three, each of one example; sizes differ and do not follow from each other.
         names: of the inputs of the graph, one for each of the model's.
+        fold: compute once what depends on weights alone; else weights stay as the model has them.
 
     Raises:
         RequestError: the model does what a graph cannot say, with the reason.
@@ -33,11 +48,23 @@ def reader_graph(
         return {"logits": model(*given["inputs"]).logits}
 
     every = [{"inputs": list(one), "step": 0} for one in examples]
-    program = folded(program_of(model, read, every))
+    program = program_of(model, read, every)
+    every_input = program.inputs["inputs"]
+    sizes = {
+        name: range_of(program, program.shapes[next(iter(refs(own.values)))])
+        for name, own in zip(names, every_input, strict=True)
+    }
+    compared = any(
+        len({n for x in (one.left, one.right) if isinstance(x, Extent) for n in x.symbols}) > 1
+        for one in program.comparisons
+    )
+    apart = frozenset() if fold else {id(x) for x in (*model.parameters(), *model.buffers())}
+    program = folded(program, apart)
     known: dict[int, str] = {}
     given: dict[int, Extent] = {}
     for name, own in zip(names, program.inputs["inputs"], strict=True):
         one = named(program, own, name, f"{name}.")
         known |= one.names
         given |= one.given
-    return ProgramGraph(program, model, FORMS, known, given=given).write(program.outputs)
+    graph = ProgramGraph(program, model, FORMS, known, given=given).write(program.outputs)
+    return ReaderGraph(graph, sizes, compared)

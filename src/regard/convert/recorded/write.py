@@ -11,19 +11,18 @@ import torch
 from torch import Tensor
 
 from regard.convert._readme import PAGES, fill, longest
-from regard.convert.recorded.examples import SIZES, UNSEEN, sources, text
+from regard.convert.recorded.examples import sources
 from regard.convert.recorded.generators import GeneratorGraphs, generator_graphs, joined_frames
-from regard.convert.recorded.readers import reader_graph
+from regard.convert.recorded.labels import labels_graph
 from regard.data.text.tokenizer import KINDS
 from regard.decode.program.probes import words
-from regard.errors import RegardError, RequestError
+from regard.errors import RegardError
 from regard.fields import TextField
 from regard.fields.clip import ClipField
 from regard.fields.copied import CopiedField
 from regard.fields.image import ImageField
 from regard.fields.sound import SoundField
 from regard.protocols import BOS, EOS, UNK, Inputs
-from regard.tasks.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
     from regard.folder.loaded import Loaded
@@ -173,44 +172,22 @@ def write_labels(loaded: "Loaded", out: Path) -> None:
     Raises:
         RequestError: it reads more than the words of its texts, or does what a graph cannot say.
     """
-    task: Any = loaded.task
-    told = {
-        "task.sentences": task.sentences,
-        "task.characters": task.characters,
-        "task.features": task.features,
-        "task.window": task.window,
-    }
-    for name, value in told.items():
-        if value:
-            raise RequestError(f"onnx: models with {name} have no form there yet")
-    objective = next(k for k, kind in OBJECTIVES.items() if type(task.objective) is kind)
-    if objective not in ("one", "several"):
-        raise RequestError(f"onnx: models that learn {objective!r} have no form there yet")
-    names = list(task.texts)
-    fields = [loaded.fields[name] for name in names]
-    if not all(isinstance(one, TextField) for one in fields):
-        raise RequestError("onnx: expected a classifier of texts")
-    every = [
-        [text(field, size + shift * place, end=field.end) for place, field in enumerate(fields)]  # type: ignore[arg-type, attr-defined]
-        for size, shift in zip((*SIZES, UNSEEN), (-1, 2, -8, 5), strict=True)
-    ]
-    *examples, unseen = every
-    graph = reader_graph(loaded.model, examples, names)
-    (out / "model.onnx").write_bytes(graph.model("regard").SerializeToString())
+    made = labels_graph(loaded, "onnx")
+    (out / "model.onnx").write_bytes(made.reader.graph.model("regard").SerializeToString())
     if _can_compare():
         with torch.inference_mode():
-            expected = loaded.model(*unseen).logits
-        given = {name: one.values.numpy() for name, one in zip(names, unseen, strict=True)}
+            expected = loaded.model(*made.unseen).logits
+        given = {k: one.values.numpy() for k, one in zip(made.inputs, made.unseen, strict=True)}
         _compared(out / "model.onnx", given, expected)
-    loaded.tokenizers[names[0]].without_segmenter().save(out / "tokenizer.json")
-    labels = getattr(loaded.fields[task.target], "names", [])
+    loaded.tokenizers[made.inputs[0]].without_segmenter().save(out / "tokenizer.json")
+    task: Any = loaded.task
     known = {
-        "texts": names,
-        "labels": list(labels),
-        "objective": objective,
+        "texts": made.inputs,
+        "labels": made.labels,
+        "objective": made.objective,
         "temperature": task.temperature,
         "threshold": task.objective.threshold,
-        "end": [EOS] if fields[0].end else [],  # type: ignore[attr-defined]
+        "end": [EOS] if made.end else [],
     }
     (out / "labels.json").write_text(json.dumps(known, ensure_ascii=False) + "\n", "utf-8")
-    fill(out, "onnx-labels", texts=", ".join(f"`{name}`" for name in names))
+    fill(out, "onnx-labels", texts=", ".join(f"`{name}`" for name in made.inputs))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.attention import Record
+from regard.data.text.cells import cells_of
 from regard.encoders.encoder import EncoderTrace, PieceStates, windows
 from regard.encoders.stack import LAYER
 from regard.encoders.words import pieces_of, words_from
@@ -16,7 +17,6 @@ from regard.errors import RequestError
 from regard.fields import TextField
 from regard.fields.contextual import EncoderStates, opened
 from regard.system.devices import device_of
-from regard.tasks.inputs import cells_of
 from regard.tasks.loaded_model import LoadedModel
 from regard.views import Axis
 

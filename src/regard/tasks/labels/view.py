@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from regard.attention import Record
+from regard.data.text.cells import cells_of
 from regard.errors import RequestError
 from regard.fields.sentence_columns import sentences_of
 from regard.tasks.answer_panels import bars, ranked
-from regard.tasks.inputs import cells_of
 from regard.tasks.labels.counts_panel import counts_panel
 from regard.tasks.labels.encoder_view import layers_of, relevance, within
 from regard.tasks.labels.query_key_texts import ITSELF, query_key_texts

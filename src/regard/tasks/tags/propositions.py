@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from regard.data.text.cells import BETWEEN
 from regard.data.text.tokenizer import Tokenizer
 from regard.fields import Field, PredicatesField
-from regard.tasks.inputs import BETWEEN
 from regard.tasks.prediction import Prediction
 from regard.tasks.tags.entities import bracketed
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from regard.data.annotations.tag_schemes import repaired, spans_of
+from regard.data.text.cells import BETWEEN, cells_of
 from regard.errors import RequestError
 from regard.fields.sets import sides
-from regard.tasks.inputs import BETWEEN, cells_of
 from regard.tasks.loaded_model import LoadedModel
 from regard.tasks.prediction import Prediction
 from regard.tasks.tags.propositions import AskedText, Propositions

@@ -1,0 +1,105 @@
+"""The program of a model that gives one label to a text or a pair of texts: one graph."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.data.text.cells import cells_of
+from regard.data.text.input_warnings import hardly_known, warn_unknown
+from regard.data.text.tokenizer import Tokenizer
+from regard.runtime.answer import PlainPrediction
+from regard.runtime.labels import ranked_labels, softmax_of
+from regard.runtime.operators import Array
+from regard.runtime.special_ids import EOS, UNK
+from regard.runtime.stored_program import BeyondProgram, graph_of
+
+__all__ = ["LabelsProgram"]
+
+
+class LabelsProgram:
+    """A model that labels texts.
+
+    Args:
+        folder: has the tokenizer.
+        stored: what `program.json` says.
+        weights: of the folder.
+    """
+
+    def __init__(
+        self, folder: Path, stored: Mapping[str, Any], weights: Mapping[str, Array]
+    ) -> None:
+        self._graph = graph_of(stored["graph"], weights)
+        self._tokenizer = Tokenizer.load(folder / stored["tokenizer"])
+        self._inputs: list[str] = stored["inputs"]
+        self._end: list[int] = [EOS] if stored["end"] else []
+        self._names: list[str] = stored["names"]
+        self._temperature: float = stored["temperature"]
+        self._sizes: Mapping[str, tuple[int, int | None]] = stored["sizes"]
+
+    @classmethod
+    def opened(
+        cls,
+        folder: Path,
+        stored: Mapping[str, Any],
+        weights: Mapping[str, Array],
+        changes: Mapping[str, Any],
+    ) -> "LabelsProgram | None":
+        """The program; None where a decoder is asked for, which there is not."""
+        return None if changes else cls(folder, stored, weights)
+
+    def predict(self, texts: Sequence[str]) -> list[PlainPrediction]:
+        """Label each text, in order; an empty one gets no label.
+
+        Raises:
+            BeyondProgram: a text is longer or shorter than the graph is for.
+        """
+        found = [PlainPrediction(text, "") for text in texts]
+        values: dict[int, list[str]] = {}
+        for place, text in enumerate(texts):
+            if text.strip():
+                try:
+                    values[place] = self._read(text)
+                except ValueError as error:
+                    found[place] = PlainPrediction(text, "", refused=str(error))
+        rows = {
+            place: [self._tokenizer.encode_all([cell])[0].tolist() for cell in cells]
+            for place, cells in values.items()
+        }
+        for k, name in enumerate(self._inputs):
+            pairs = [(values[place][k], own[k]) for place, own in rows.items()]
+            hardly = [
+                " ".join(text.split())
+                for text, ids in pairs
+                if UNK in ids and hardly_known(text, ids, self._tokenizer)
+            ]
+            warn_unknown(hardly, len(pairs))
+            for _, ids in pairs:
+                self._fit(name, len(ids) + len(self._end))
+        for place, own in rows.items():
+            found[place] = self._label(texts[place], own)
+        return found
+
+    def _read(self, text: str) -> list[str]:
+        cells = [cell.strip() for cell in cells_of(text, self._inputs)]
+        for name, cell in zip(self._inputs, cells, strict=True):
+            if not cell:
+                raise ValueError(f"{name} is empty")
+        return cells
+
+    def _fit(self, name: str, size: int) -> None:
+        low, high = self._sizes[name]
+        if size < low or (high is not None and size > high):
+            raise BeyondProgram(f"its {name} has {low} to {high} tokens")
+
+    def _label(self, text: str, rows: Sequence[list[int]]) -> PlainPrediction:
+        given = {
+            name: np.array([[*ids, *self._end]])
+            for name, ids in zip(self._inputs, rows, strict=True)
+        }
+        probabilities = softmax_of(self._graph.run(given)["logits"][0], self._temperature)
+        ranked = ranked_labels(probabilities, self._names)
+        best, *others = (PlainPrediction(text, *one) for one in ranked)
+        best.alternatives.extend(others)
+        return best

@@ -1,0 +1,147 @@
+"""The program of a model that reads a text and writes one: two graphs and a search."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.data.text.input_warnings import hardly_known, warn_too_long, warn_unknown
+from regard.data.text.tokenizer import Tokenizer
+from regard.runtime.answer import PlainPrediction
+from regard.runtime.search import Array, SearchOutput, SearchSettings, best_outputs
+from regard.runtime.special_ids import EOS, UNK
+from regard.runtime.stored_program import BeyondProgram, graph_of
+
+__all__ = ["TextProgram"]
+
+
+def _settings(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> SearchSettings | None:
+    """The settings of the search; None where changes are none of those, or mean nothing."""
+    known = {one.name for one in fields(SearchSettings)} - {"penalty"}
+    for key, value in changes.items():
+        if key not in known or isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+    made = replace(SearchSettings(**stored), **changes)
+    whole = (made.beam_size, made.n_best, made.max_extra, made.min_length)
+    if not all(isinstance(one, int) for one in whole):
+        return None
+    low = (made.max_ratio, made.max_extra, made.min_length, made.length_penalty)
+    least = stored["beam_size"] and 1  # 0 is greedy
+    if made.beam_size < least or made.n_best > max(made.beam_size, 1) or min(low) < 0:
+        return None
+    if made.n_best < 1 or made.max_ratio + made.max_extra <= 0:
+        return None
+    most = made.max_length
+    return None if most is not None and most < max(1, made.min_length) else made
+
+
+class TextProgram:
+    """A model that reads a text and writes one, as two graphs and a search.
+
+    Args:
+        folder: has the tokenizers.
+        stored: what `program.json` says.
+        weights: of the folder.
+        settings: of the search.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        stored: Mapping[str, Any],
+        weights: Mapping[str, Array],
+        settings: SearchSettings,
+    ) -> None:
+        self.settings = settings
+        self._encoder, self._step = (
+            graph_of(stored[name], weights) for name in ("encoder", "step")
+        )
+        names: Mapping[str, str] = stored["tokenizers"]
+        made = {file: Tokenizer.load(folder / file) for file in set(names.values())}
+        self._source, self._target = made[names["source"]], made[names["target"]]
+        self._max_source: int = stored["max_source"]
+        self._least: int = stored["sizes"][0]
+        self._most: int | None = stored["sizes"][1]
+        self._steps: int | None = stored["steps"]
+        self._normalized: bool = stored["normalized"]
+
+    @classmethod
+    def opened(
+        cls,
+        folder: Path,
+        stored: Mapping[str, Any],
+        weights: Mapping[str, Array],
+        changes: Mapping[str, Any],
+    ) -> "TextProgram | None":
+        """The program with these settings of its decoder; None where the search lacks them."""
+        settings = _settings(stored["search"], changes)
+        return None if settings is None else cls(folder, stored, weights, settings)
+
+    def predict(self, texts: Sequence[str]) -> list[PlainPrediction]:
+        """PlainPrediction each text, in order; an empty text has an empty output.
+
+        Raises:
+            BeyondProgram: a text is longer or shorter than the graphs are for.
+        """
+        rows = [one.tolist() for one in self._source.encode_all(list(texts))]
+        sizes = [len(ids) + 1 for ids in rows]  # with EOS
+        self._fit([n for n in sizes if 1 < n <= self._max_source])
+        hardly = [
+            " ".join(text.split())
+            for text, ids in zip(texts, rows, strict=True)
+            if UNK in ids and hardly_known(text, ids, self._source)
+        ]
+        warn_unknown(hardly, len(texts))
+        warn_too_long(sum(n > self._max_source for n in sizes), len(texts), self._max_source)
+        return [self._answer(text, ids) for text, ids in zip(texts, rows, strict=True)]
+
+    def _fit(self, sizes: Sequence[int]) -> None:
+        for size in sizes:
+            if size < self._least or (self._most is not None and size > self._most):
+                raise BeyondProgram(f"its sources have {self._least} to {self._most} tokens")
+            if self._steps is not None and self.settings.limit(size) > self._steps + 1:
+                raise BeyondProgram(f"its outputs have at most {self._steps + 1} tokens")
+
+    def _answer(self, text: str, ids: list[int]) -> PlainPrediction:
+        size = len(ids) + 1
+        if size > self._max_source:
+            return PlainPrediction(
+                text, "", refused=f"too long: {size} tokens, at most {self._max_source}"
+            )
+        if not ids:
+            return PlainPrediction(text, "")
+        best, *others = (self._said(text, one) for one in self.search([*ids, EOS]))
+        best.alternatives.extend(others)
+        return best
+
+    def _said(self, text: str, found: SearchOutput) -> PlainPrediction:
+        return PlainPrediction(
+            text,
+            self._target.decode(found.tokens),
+            found.score,
+            self._target.tokens(found.tokens),
+            found.token_scores,
+            ids=found.tokens,
+        )
+
+    def search(self, ids: Sequence[int]) -> list[SearchOutput]:
+        """The best outputs for one source, its EOS counted."""
+        made = self._encoder.run({"source": np.array([ids])})
+        memories = {name: x for name, x in made.items() if name.startswith("memory")}
+        states = {name: x for name, x in made.items() if name.startswith("state")}
+
+        def step(number: int, tokens: Array, parents: Array) -> Array:
+            nonlocal states
+            given = {"tokens": tokens[None], "step": np.array(number), **memories}
+            given |= {name: x[:, parents] for name, x in states.items()}
+            found = self._step.run(given)
+            states = {name: found[f"next_{name}"] for name in states}
+            scores: Array = found["logits"][0]
+            return scores
+
+        limit = self.settings.limit(len(ids))
+        return best_outputs(
+            made["logits"][0], step, limit, self.settings, normalized=self._normalized
+        )
