@@ -24,17 +24,19 @@ def test_other():
 BAD, BROKEN = "def test_bad():\n    assert 1 == 2\n", "import nothing_of_this_name\n"
 
 
-def run(folder, text, rerun="1"):
+def run(folder, text, rerun="1", several=("-n", "1")):
     (folder / "test_it.py").write_text(text, "utf-8")
     (folder / "pytest.ini").write_text("[pytest]\n", "utf-8")
     return subprocess.run(
-        [sys.executable, str(TOP / "tools" / "tests.py"), "-n", "1"], cwd=folder,
-        env={**os.environ, "RERUN": rerun}, capture_output=True, text=True, check=False,
+        [sys.executable, str(TOP / "tools" / "tests.py"), *several], cwd=folder,
+        env={**os.environ, "RERUN": rerun, "PYTHONPATH": str(TOP)},
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 
-def test_what_fails_once_is_named_and_no_failure(tmp_path):
-    done = run(tmp_path, FLAKY)
+@pytest.mark.parametrize("several", [("-n", "1"), ("--forks", "2")])
+def test_what_fails_once_is_named_and_no_failure(tmp_path, several):
+    done = run(tmp_path, FLAKY, several=several)
     assert done.returncode == 0, done.stdout
     assert "1 failed, 1 passed" in done.stdout
     assert "PASSED test_it.py::test_once" in done.stdout
