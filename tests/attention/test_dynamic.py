@@ -37,7 +37,7 @@ LAYERS = {
     ),
 }
 ALIKE = {"squared distance", "rotary", "local-m"}
-"""Dynamo, which takes most of the time, reads of these what it reads of the others."""
+"""The tracer, which takes most of the time, reads of these what it reads of the others."""
 GRAPH = Edges.of(torch.randint(N, (2, 30), generator=torch.Generator().manual_seed(1)), N)
 FIXED = {
     "documents": lambda: Attention(mask=Documents(torch.tensor([0] * 5 + [1] * 7)) & Causal()),
@@ -59,7 +59,7 @@ class Padded(torch.nn.Module):
 @pytest.mark.parametrize(
     ("name", "strict"),
     [
-        pytest.param(name, strict, marks=[pytest.mark.slow] if strict and name in ALIKE else [])
+        pytest.param(name, strict, marks=[pytest.mark.slow] if name in ALIKE else [])
         for name in LAYERS
         for strict in (True, False)
     ],
