@@ -28,7 +28,7 @@ import json
 import string
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +52,11 @@ SELECTS: Mapping[str, Any] = {
     "local-m": {"name": "local-m", "reach": 2, "clamp": True},
     "local-p": {"name": "local-p", "reach": 2}, "hard": "straight-through",
 }  # fmt: skip
-BESIDE = ("cosine-8", "reinforce")
-"""Beside the 42: the cosine times 8 with every selection, and `Hard` with REINFORCE."""
+BESIDE: Mapping[str, Sequence[tuple[str, str]]] = {
+    "cosine-8": [("cosine-8", "softmax")],
+    "reinforce": [(score, "reinforce") for score in ("dot", "general", "euclidean")],
+}
+"""Beside the 42: the cosine times 8 with softmax, and `Hard` with REINFORCE."""
 TASKS = {"copying": False, "reversing": True}
 SEEDS = (1, 2, 3)
 TRAINED, TESTED = (3, 12), (3, 24)
@@ -69,10 +72,8 @@ def cells(only: str = "") -> Iterator[tuple[str, str]]:
             sys.exit(f"--only {name}: expected {' or '.join(BESIDE)}, or both with a comma")
     if not named:
         yield from ((score, select) for score in SCORES for select in SELECTS)
-    if "cosine-8" in named:
-        yield from (("cosine-8", select) for select in SELECTS)
-    if "reinforce" in named:
-        yield from ((score, "reinforce") for score in SCORES)
+    for name in named:
+        yield from BESIDE[name]
 
 
 def model_of(score: str, select: str) -> Luong:

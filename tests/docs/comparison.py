@@ -30,13 +30,24 @@ SELECTS = ("softmax", "sparsemax", "entmax", "local-m", "local-p", "hard")
 CONTENT = tuple(score for score in SCORES if score != "location")
 FLAT = ("scaled", "cosine")
 LEVEL = 0.05
+VARIED = {
+    "dot": "dot", "general": "general", "additive": "concat", "location": "location",
+    "scaled": "scaled", "cosine": "cosine", "euclidean": "euclidean",
+}  # fmt: skip
+"""What a recipe calls each score."""
 
 
 class Numbers:
     """What was measured, by name."""
 
-    def __init__(self, data: dict[str, Any]) -> None:
-        self.data = data
+    def __init__(self, data: dict[str, Any], words: dict[str, Any]) -> None:
+        self.data, self.words = data, words
+
+    def per(self, kind: str) -> dict[str, dict[str, Any]]:
+        """Phoneme error rates by score or selection, with p against dot with softmax."""
+        names = VARIED.values() if kind == "scores" else SELECTS
+        rows = self.words[kind]["systems"]
+        return {n: row["metrics"]["per"] for n, row in zip(names, rows, strict=True)}
 
     def cell(self, task: str, lengths: str, score: str, select: str) -> dict[str, Any]:
         """One score with one selection."""
@@ -157,10 +168,21 @@ def nothing(n: Numbers) -> tuple[bool, list[float]]:
     return best < 60, [best]
 
 
+def pronounced(n: Numbers) -> tuple[bool, list[float]]:
+    """Flat scores and hard attention far above dot with softmax, entmax below it, local-m level."""
+    scores, selects = n.per("scores"), n.per("selects")
+    far = [scores["scaled"], scores["cosine"], selects["hard"]]
+    holds = all(one["value"] > scores["dot"]["value"] + 10 for one in far)
+    best = min(selects, key=lambda name: selects[name]["value"])
+    clear = best == "entmax" and selects["entmax"]["p_holm"] < LEVEL
+    level = selects["local-m"]["p_holm"] >= LEVEL
+    return holds and clear and level, [one["value"] for one in far]
+
+
 FINDINGS: dict[str, Callable[[Numbers], tuple[bool, list[float]]]] = {
     "local-m": local_m, "not-local-m": not_local_m, "sparsemax": sparsemax, "flat": flat,
     "euclidean": euclidean, "location": location, "hard": hard, "local-p": local_p,
-    "nothing": nothing,
+    "nothing": nothing, "pronounced": pronounced,
 }  # fmt: skip
 
 
@@ -264,11 +286,9 @@ def reinforced(n: Numbers) -> str:
     )
 
 
-def words() -> str:
+def words(n: Numbers) -> str:
     """Pronunciation: two tables of `regard compare`."""
-    if not WORDS.is_file():
-        return OWN
-    told = json.loads(WORDS.read_text(encoding="utf-8"))
+    told = n.words
     each = [row["metrics"]["per"]["each"] for kind in told.values() for row in kind["systems"]]
     (seeds,) = {len(values) for values in each}
     command = "regard compare pronunciation/luong-cmudict --split dev --samples 5000 --seeds "
@@ -299,22 +319,10 @@ def words() -> str:
     return "\n".join(lines)
 
 
-OWN = """`--vary` trains a recipe with each of several values and compares them, with Holm's p:
-
-```sh
-regard compare translation/luong-general-multi30k --vary model.attention.score=dot,general,additive
-```"""
-
-VARIED = {
-    "dot": "dot", "general": "general", "additive": "concat", "location": "location",
-    "scaled": "scaled", "cosine": "cosine", "euclidean": "euclidean",
-}  # fmt: skip
-"""What a recipe calls each score."""
-
-
 def read() -> Numbers:
     """The numbers that are kept."""
-    return Numbers(json.loads(DATA.read_text(encoding="utf-8")))
+    data, told = (json.loads(path.read_text(encoding="utf-8")) for path in (DATA, WORDS))
+    return Numbers(data, told)
 
 
 def text(n: Numbers) -> str:
@@ -325,7 +333,7 @@ def text(n: Numbers) -> str:
         "cpu": f"{n.data['cpu']:,.0f}", "least": f"{min(median):.1f}", "most": f"{max(median):.1f}",
     }  # fmt: skip
     places = {task: table(n, task) for task in TASKS}
-    places |= {"differences": differences(n), "sharper": sharper(n), "words": words()}
+    places |= {"differences": differences(n), "sharper": sharper(n), "words": words(n)}
     places |= {"reinforce": reinforced(n)}
     lines = []
     for line in PROSE.read_text(encoding="utf-8").splitlines():

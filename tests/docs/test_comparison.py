@@ -1,6 +1,7 @@
 """The page of the comparison is that of its numbers, and its numbers are those of the runs."""
 
 import copy
+import json
 import sys
 
 import pytest
@@ -79,8 +80,11 @@ def test_a_finding_that_the_numbers_do_not_bear_out_is_not_written(name, numbers
                 one["right"] = 90.0
             for pair in (*told["scores"], *told["selects"]):
                 pair["p_holm"] = 1.0
+    words = copy.deepcopy(numbers.words)
+    for row in (*words["scores"]["systems"], *words["selects"]["systems"]):
+        row["metrics"]["per"] |= {"value": 20.0, "p_holm": 1.0}
     with pytest.raises(SystemExit, match=f"do not bear out {name}"):
-        comparison.said(comparison.Numbers(level), line)
+        comparison.said(comparison.Numbers(level, words), line)
 
 
 def test_marks_follow_from_the_corrected_p():
@@ -102,3 +106,15 @@ def test_the_picture_has_every_cell(numbers):
     ]
     assert [weight for one in maps for row in one.weights for weight in row] == cells
     assert comparison.PICTURE.stat().st_size < 250_000
+
+
+def test_pronunciation_is_from_the_output_of_compare():
+    told = json.loads(comparison.WORDS.read_text(encoding="utf-8"))
+    for kind, count in (("scores", 7), ("selects", 6)):
+        rows = told[kind]["systems"]
+        assert len(rows) == count
+        assert [("p_holm" in row["metrics"]["per"]) for row in rows] == [False] + [True] * (
+            count - 1
+        )
+    asked = [row["system"].split("=")[-1] for row in told["scores"]["systems"]]
+    assert asked == list(comparison.VARIED)

@@ -63,7 +63,7 @@ def test_every_cell_is_built_from_settings_alone():
             assert isinstance(attention.select, StraightThrough)
     assert isinstance(comparison.model_of("dot", "reinforce").attention.select, Hard)
     assert comparison.model_of("cosine-8", "softmax").attention.score.scale == 8.0
-    assert len(list(comparison.cells("cosine-8,reinforce"))) == 6 + 7
+    assert len(list(comparison.cells("cosine-8,reinforce"))) == 1 + 3
     with pytest.raises(SystemExit, match="expected cosine-8 or reinforce"):
         list(comparison.cells("cosine-9"))
 
