@@ -1,5 +1,8 @@
 """`regard look`: the same weights in the terminal, in JSON and in a file."""
 
+import urllib.parse
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -209,7 +212,43 @@ def test_a_kept_file_has_its_inputs(capsys, tmp_path):
     assert (ran.code, "has its inputs in it" in ran.err) == (2, True)
 
 
-def test_a_page_is_served_until_it_is_interrupted(capsys, folder, monkeypatch):
+@pytest.fixture
+def shown(monkeypatch):
+    """The addresses that a browser was asked to show, on a machine that has one."""
+    found = []
+    monkeypatch.setattr("webbrowser.open", lambda address: found.append(address) or True)
+    return found
+
+
+def test_a_page_is_shown_in_a_browser(capsys, folder, tmp_path, shown):
+    ran = run(capsys, "look", folder, "die Datei", "-o", str(tmp_path / "p q.html"), "--open")
+    assert ran.code == 0
+    assert shown == [(tmp_path / "p q.html").as_uri()]
+    assert (tmp_path / "p q.html").is_file()
+
+
+def test_without_a_file_the_page_is_a_temporary_one(capsys, folder, shown):
+    ran = run(capsys, "look", folder, "die Datei", "--open")
+    assert (ran.code, ran.out) == (0, "")
+    page = Path(urllib.parse.unquote(urllib.parse.urlparse(shown[0]).path))
+    assert "<html" in page.read_text("utf-8")
+    assert str(page) in ran.err
+
+
+def test_a_machine_without_a_browser_gets_the_address(capsys, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("webbrowser.open", lambda address: False)
+    ran = run(capsys, "look", folder, "die Datei", "-o", str(tmp_path / "p.html"), "--open")
+    assert ran.code == 0
+    assert f"no browser was found here; open {(tmp_path / 'p.html').as_uri()}" in ran.err
+
+
+def test_only_pages_are_shown_in_a_browser(capsys, folder, tmp_path, shown):
+    ran = run(capsys, "look", folder, "die Datei", "-o", str(tmp_path / "p.png"), "--open")
+    assert (ran.code, shown) == (2, [])
+    assert "--open: it shows a page; expected -o with .html" in ran.err
+
+
+def test_a_page_is_served_until_it_is_interrupted(capsys, folder, shown, monkeypatch):
     from urllib.request import urlopen
 
     from regard.viewer.page.live import Live
@@ -219,6 +258,7 @@ def test_a_page_is_served_until_it_is_interrupted(capsys, folder, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Live, "wait", interrupted)
-    ran = run(capsys, "look", folder, TEXT, "--serve")
+    ran = run(capsys, "look", folder, TEXT, "--serve", "--open")
     assert ran.code == 0
-    assert "http://127.0.0.1:" in ran.err
+    assert f"{shown[0]}  (Ctrl-C ends it)" in ran.err
+    assert shown[0].startswith("http://127.0.0.1:")

@@ -2,6 +2,8 @@
 
 import os
 import sys
+import tempfile
+import webbrowser
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,16 @@ if TYPE_CHECKING:
     from regard.viewer import DrawableView
     from regard.views import Panel
 
-__all__ = ["PAGES", "put_figure", "put_page", "put_terminal", "refuse_unused", "serve"]
+__all__ = [
+    "PAGES",
+    "open_browser",
+    "page_to_open",
+    "put_figure",
+    "put_page",
+    "put_terminal",
+    "refuse_unused",
+    "serve",
+]
 
 PAGES = (".html", ".htm", ".seen")
 
@@ -107,10 +118,41 @@ def put_terminal(view: "DrawableView", run: int, panels: "Sequence[Panel]", **op
     console.print(text, soft_wrap=True)
 
 
-def serve(view: "DrawableView", port: int, state: Mapping[str, Any]) -> None:
-    """Until it is interrupted."""
+def page_to_open(output: Path | None) -> Path:
+    """The page that a browser is to show: the one that is written, or a temporary file.
+
+    Raises:
+        RequestError: another kind of file is written.
+    """
+    if output is None:
+        return Path(tempfile.mkdtemp(prefix="regard-look-")) / "look.html"
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise RequestError(f"--open: it shows a page; expected -o with .html, got {output}")
+    return output
+
+
+def open_browser(address: str) -> None:
+    """Show an address in the browser of the desktop; say so where there is none."""
+    try:
+        found = webbrowser.open(address)
+    except webbrowser.Error:
+        found = False
+    if not found:
+        say(f"no browser was found here; open {address}")
+
+
+def serve(
+    view: "DrawableView", port: int, state: Mapping[str, Any], *, browser: bool = False
+) -> None:
+    """Until it is interrupted.
+
+    Args:
+        browser: show the page in a browser.
+    """
     with view.serve(port, state=state) as live:
         say(f"{live.address}  (Ctrl-C ends it)")
+        if browser:
+            open_browser(live.address)
         try:
             live.wait()
         except KeyboardInterrupt:

@@ -36,8 +36,8 @@ def export(
     with smaller weights: int8, a quarter of float32, unless told float16.
 
     `--to program` adds what the model computes as a graph (program.json): with it `regard predict`
-    answers texts without PyTorch, in a third of the time. It takes models that write
-    texts, and classifiers of texts and pairs with one label.
+    answers texts without PyTorch, in a third of the time. It takes models that write texts, and
+    classifiers of texts and pairs with one label.
 
     Examples:
         regard export de-en-small --to ctranslate2 -o de-en-ct2

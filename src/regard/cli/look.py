@@ -4,15 +4,24 @@ It knows no task by name: each gives a `View` of its inputs, and any `View` can 
 """
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli._common import Json, emit
+from regard.cli._common import Json, emit, say
 from regard.cli._folder import Changes, OfGraph, Threads, open_folder
-from regard.cli._surfaces import PAGES, put_figure, put_page, put_terminal, refuse_unused
+from regard.cli._surfaces import (
+    PAGES,
+    open_browser,
+    page_to_open,
+    put_figure,
+    put_page,
+    put_terminal,
+    refuse_unused,
+)
 from regard.cli._surfaces import serve as serve_view
 from regard.errors import RequestError
 
@@ -47,6 +56,12 @@ def look(
     ] = "",
     serve: Annotated[
         bool, typer.Option("--serve", help="The page at an address of this machine.")
+    ] = False,
+    browser: Annotated[
+        bool,
+        typer.Option(
+            "--open", help="Show the page in a browser; without -o it is a temporary file."
+        ),
     ] = False,
     port: Annotated[
         int | None,
@@ -110,6 +125,7 @@ def look(
         regard look de-en-small "Guten Morgen." --show lines --head all -o lines.pdf
         regard look roles-small "She gave him a book." -o roles.png
         regard look digits-small recording.wav -o listened.html
+        regard look de-en-small "Guten Morgen." --open
         regard look de-en-small "Guten Morgen." --serve
         regard look hf:my-bert "The cat sat." -o bert.html
         regard look hf:my-gpt2 "The cat" --max 8
@@ -130,6 +146,8 @@ def look(
     for text in (*(inputs or ()), target or ""):
         if any("\ud800" <= letter <= "\udfff" for letter in text) and not os.path.exists(text):
             raise RequestError(f"{text!a}: not UTF-8")
+    if browser and not serve:
+        output = page_to_open(output)
     page = output is not None and output.suffix.lower() in PAGES
     if output is not None and not page:
         check_format(output)
@@ -186,9 +204,11 @@ def look(
             values=values,
         )
         if serve:
-            serve_view(view, port or 0, state)
+            serve_view(view, port or 0, state, browser=browser)
         elif output is not None:
             put_page(view, output, as_json=as_json, state=state)
+            if browser:
+                open_browser(output.resolve().as_uri())
         return
     for number, view in enumerate(map(source, [[one] for one in inputs or []] or [[]]), 1):
         run = run_of(view, hypothesis)
@@ -204,6 +224,8 @@ def look(
             emit({**found, "file": None if path is None else str(path)})
         elif path is None:
             put_terminal(view, run, panels, words=not pieces, values=values)
+    if output is None and not as_json and sys.stdout.isatty():
+        say("--open shows it as a page, with every layer and head")
 
 
 def _of_folder(folder: str, loaded: "Loaded | None", options: "ViewOptions") -> "Source":
