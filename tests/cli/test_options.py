@@ -52,7 +52,7 @@ VALUES = {
     "look": {"-o": ["out.svg"], "--show": ["lines"], "--serve": [], "--port": ["1"],
              "--hypothesis": ["2"], "--layer": ["1"], "--head": ["2"], "--kind": ["encoder"],
              "--step": ["2"], "--target": ["a dog runs"], "--max": ["3"], "--pieces": [],
-             "--values": [], "--width": ["5"], "--measure": ["gradient"], "--why": []},
+             "--values": [], "--width": ["5"], "--measure": ["gradient"], "--why": [], "--open": []},
     "serve": {"--host": ["::1"], "--port": ["1"], "--workers": ["2"], "--keys": ["{keys}"],
               "--host-name": ["x"], "--proxy": ["10.0.0.1"], "--batch-tokens": ["7"],
               "--wait-ms": ["7"], "--reload": ["7"], "--grace": ["7"], "--max-body": ["7"],
@@ -217,8 +217,9 @@ def told(monkeypatch):
         print("shards", workers, more["engine"], more["fresh"])
         return predict_shards(order, pattern, out, workers=0, **more)
 
-    def shown(view, *more):
-        print([(run.output, run.score) for run in view.runs], [m.what for m in view.maps], more)
+    def shown(view, *more, **options):
+        runs = [(run.output, run.score) for run in view.runs]
+        print(runs, [m.what for m in view.maps], more, options)
 
     predict_shards = bulk.predict_shards
     monkeypatch.setattr(bulk, "predict_shards", shards)
@@ -227,6 +228,7 @@ def told(monkeypatch):
     monkeypatch.setattr(torch, "set_num_threads", saying("threads"))
     monkeypatch.setattr(unknown_words, "replace_unknown", lambda f, t, k=None: (print(k), f)[1])
     monkeypatch.setattr(look, "serve_view", shown)
+    monkeypatch.setattr("webbrowser.open", lambda address: print("opened") or True)
     monkeypatch.setattr(settings, "bound", saying("bound", Socket()))
     monkeypatch.setattr(server, "serve", saying("serve"))
     monkeypatch.setattr(workers, "serve_together", saying("together", 0))
