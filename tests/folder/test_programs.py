@@ -94,9 +94,10 @@ WRONG = {
     "tokenizer": (changed_tokenizer, "is another one"),
     "weights": (changed_weights, "the weights are not those of config.json"),
     "format": (edited(format=9), "expected format 1, got 9"),
-    "half": (half_a_file, ""),
-    "a list": (lambda folder: (folder / PROGRAM).write_text("[]"), ""),
-    "no graph": (edited(encoder=None), ""),
+    "half": (half_a_file, "; export the program again"),
+    "a list": (lambda folder: (folder / PROGRAM).write_text("[]"), "; export the program again"),
+    "no graph": (edited(encoder=None), "; export the program again"),
+    "a kind of tomorrow": (edited(kind="pictures"), "KeyError: 'pictures'"),
     "an operator of tomorrow": (
         edited(encoder={"inputs": [], "outputs": [], "constants": {},
                         "nodes": [["Fft", [], ["x"], {}]]}), "Fft"),

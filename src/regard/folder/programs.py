@@ -59,9 +59,12 @@ def open_program(
         return None
     try:
         return _opened(path, {**(changes or {}), **({"n_best": n_best} if n_best != 1 else {})})
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RegardError) as error:
+    except RegardError as error:
         log.info("%s is not used: %s", path, error)
-        return None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        said = f"{type(error).__name__}: {error}; export the program again"
+        log.info("%s is not used: %s", path, said)
+    return None
 
 
 def _opened(path: Path, changes: Mapping[str, Any]) -> FolderProgram | None:
