@@ -175,7 +175,9 @@ def test_what_runs_the_decoder_of_a_folder_is_explained(capsys):
         ("emoji-small", "program"),
         ("relations-small", "none"),
     ):
-        assert run(capsys, "models", name, "--explain", "--json").result["backend"] == backend
+        found = run(capsys, "models", name, "--explain", "--json").result
+        assert found["backend"] == backend
+        assert found["program"] == (name == "de-en-small")
     assert "--explain: expected a trained folder" in run(capsys, "models", "--explain").err
     ran = run(capsys, "models", "rnnsearch", "--explain")
     assert ran.code

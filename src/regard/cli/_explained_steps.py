@@ -42,17 +42,19 @@ def explain_steps(folder: str, *, json: bool) -> None:
 def _found(loaded: Loaded) -> dict[str, Any]:
     model = loaded.model
     count = sum(p.numel() for p in model.parameters())
-    named = {"model": f"{type(model).__name__}, {count / 1e6:.1f} million parameters"}
+    named: dict[str, Any] = {
+        "model": f"{type(model).__name__}, {count / 1e6:.1f} million parameters",
+        "program": open_program(loaded.folder) is not None,
+    }
     if not hasattr(model, "step"):
         said = "none: it answers in one pass, and decodes nothing step by step"
-        nothing = {"backend": "none", "reasons": (), "by_torch": (), "program": False}
+        nothing = {"backend": "none", "reasons": (), "by_torch": ()}
         return {**named, **nothing, "said": said}
     from regard.decode.program.explained import explanation
 
     with tempfile.TemporaryDirectory() as place:
         loaded.predict([_input(loaded, Path(place))])
-    program = open_program(loaded.folder) is not None
-    return {**named, **explanation(model).as_dict(), "program": program}
+    return {**named, **explanation(model).as_dict()}
 
 
 def _input(loaded: Loaded, place: Path) -> str:

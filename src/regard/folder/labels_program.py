@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from regard.data.text.cells import cells_of
-from regard.data.text.input_warnings import hardly_known, warn_unknown
+from regard.data.text.input_warnings import warn_unknown
 from regard.data.text.tokenizer import Tokenizer
 from regard.runtime.answer import PlainPrediction
 from regard.runtime.labels import ranked_labels, softmax_of
 from regard.runtime.operators import Array
-from regard.runtime.special_ids import EOS, UNK
+from regard.runtime.special_ids import EOS
 from regard.runtime.stored_program import BeyondProgram, graph_of
 
 __all__ = ["LabelsProgram"]
@@ -69,12 +69,7 @@ class LabelsProgram:
         }
         for k, name in enumerate(self._inputs):
             pairs = [(values[place][k], own[k]) for place, own in rows.items()]
-            hardly = [
-                " ".join(text.split())
-                for text, ids in pairs
-                if UNK in ids and hardly_known(text, ids, self._tokenizer)
-            ]
-            warn_unknown(hardly, len(pairs))
+            warn_unknown(pairs, self._tokenizer, len(pairs))
             for _, ids in pairs:
                 self._fit(name, len(ids) + len(self._end))
         for place, own in rows.items():

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.text.input_warnings import hardly_known, warn_too_long, warn_unknown
+from regard.data.text.input_warnings import warn_too_long, warn_unknown
 from regard.data.text.tokenizer import Tokenizer
 from regard.runtime.answer import PlainPrediction
 from regard.runtime.search import Array, SearchOutput, SearchSettings, best_outputs
-from regard.runtime.special_ids import EOS, UNK
+from regard.runtime.special_ids import EOS
 from regard.runtime.stored_program import BeyondProgram, graph_of
 
 __all__ = ["TextProgram"]
@@ -88,12 +88,7 @@ class TextProgram:
         rows = [one.tolist() for one in self._source.encode_all(list(texts))]
         sizes = [len(ids) + 1 for ids in rows]  # with EOS
         self._fit([n for n in sizes if 1 < n <= self._max_source])
-        hardly = [
-            " ".join(text.split())
-            for text, ids in zip(texts, rows, strict=True)
-            if UNK in ids and hardly_known(text, ids, self._source)
-        ]
-        warn_unknown(hardly, len(texts))
+        warn_unknown(zip(texts, rows, strict=True), self._source, len(texts))
         warn_too_long(sum(n > self._max_source for n in sizes), len(texts), self._max_source)
         return [self._answer(text, ids) for text, ids in zip(texts, rows, strict=True)]
 

@@ -9,7 +9,7 @@ import numpy as np
 from regard.data.dataset import Table
 from regard.data.storage.store import Joined, StoredTexts
 from regard.data.text.cells import BETWEEN, cells_of
-from regard.data.text.input_warnings import hardly_known, warn_unknown
+from regard.data.text.input_warnings import warn_unknown
 from regard.fields import Bad, Field, TextField
 from regard.fields.text import TextColumn
 from regard.protocols import UNK
@@ -97,13 +97,10 @@ def telling_unknown(column: One, values: Sequence[Any], field: Field) -> One:
     """The column; a warning says how many of its texts are mostly of letters that are unknown."""
     if not isinstance(column, TextColumn) or not isinstance(field, TextField):
         return column
-    found = []
     owners = np.repeat(np.arange(len(column)), column.ids.sizes)
-    for place in sorted(set(owners[column.ids.flat == UNK].tolist())):  # np.unique loads numpy.ma
-        text = field.written(values[place])
-        if hardly_known(text, column.ids[place].tolist(), field.tokenizer):
-            found.append(" ".join(text.split()))
-    warn_unknown(found, len(values))
+    places = sorted(set(owners[column.ids.flat == UNK].tolist()))  # np.unique loads numpy.ma
+    pairs = ((field.written(values[place]), column.ids[place].tolist()) for place in places)
+    warn_unknown(pairs, field.tokenizer, len(values))
     return column
 
 

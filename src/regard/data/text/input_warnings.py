@@ -1,11 +1,12 @@
 """What is said of inputs that a model can hardly read."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from regard.data.text.tokenizer import Tokenizer
+from regard.runtime.special_ids import UNK
 
-__all__ = ["hardly_known", "warn_too_long", "warn_unknown"]
+__all__ = ["warn_too_long", "warn_unknown"]
 
 log = logging.getLogger(__name__)
 
@@ -13,16 +14,23 @@ UNKNOWN = 0.5
 """From this share of unknown letters on an input is told of."""
 
 
-def hardly_known(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> bool:
-    """Whether half of the letters of a text, or more, are unknown.
+def warn_unknown(
+    pairs: Iterable[tuple[str, Sequence[int]]], tokenizer: Tokenizer, total: int
+) -> None:
+    """Say of how many inputs half of the letters or more are unknown.
 
     A run of unknown letters may be one token, however long: tokens do not show it.
+
+    Args:
+        pairs: texts with their ids.
+        total: how many inputs there are.
     """
-    return len(tokenizer.decode(ids)) <= (1 - UNKNOWN) * len(" ".join(text.split()))
-
-
-def warn_unknown(found: Sequence[str], total: int) -> None:
-    """Say of how many inputs half of the letters or more are unknown."""
+    found = []
+    for text, ids in pairs:
+        if UNK in ids:
+            read = " ".join(text.split())
+            if len(tokenizer.decode(ids)) <= (1 - UNKNOWN) * len(read):
+                found.append(read)
     if found:
         log.warning(
             "%d of %d inputs: half of the letters or more are unknown to the model, as in %r",
