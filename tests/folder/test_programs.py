@@ -119,7 +119,12 @@ def test_a_program_of_other_files_is_not_used(case, copy, caplog):
     [
         *({"name": "greedy"}, {"coverage_penalty": 0.2}, {"beam_size": 0}, {"beam_size": "x"}),
         *({"beam_size": 2.5}, {"length_penalty": -1}, {"max_ratio": 0, "max_extra": 0}),
-        *({"max_length": 2, "min_length": 4}, {"beam_size": True}, {"no_such": 1}),
+        *(
+            {"max_length": 2, "min_length": 4},
+            {"beam_size": True},
+            {"no_such": 1},
+            {"beam_size": 5000},
+        ),
     ],
     ids=str,
 )

@@ -9,10 +9,12 @@ import numpy as np
 
 from regard.data.text.input_warnings import warn_too_long, warn_unknown
 from regard.data.text.tokenizer import Tokenizer
+from regard.errors import RequestError
 from regard.runtime.answer import PlainPrediction
 from regard.runtime.search import Array, SearchOutput, SearchSettings, best_outputs
 from regard.runtime.special_ids import EOS
 from regard.runtime.stored_program import BeyondProgram, graph_of
+from regard.settings.ranges import within
 
 __all__ = ["TextProgram"]
 
@@ -22,6 +24,10 @@ def _settings(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> SearchSe
     known = {one.name for one in fields(SearchSettings)} - {"penalty"}
     for key, value in changes.items():
         if key not in known or isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        try:
+            within(f"decode.{key}", value)
+        except RequestError:  # PyTorch's decoder says it
             return None
     made = replace(SearchSettings(**stored), **changes)
     whole = (made.beam_size, made.n_best, made.max_extra, made.min_length)
@@ -80,7 +86,7 @@ class TextProgram:
         return None if settings is None else cls(folder, stored, weights, settings)
 
     def predict(self, texts: Sequence[str]) -> list[PlainPrediction]:
-        """PlainPrediction each text, in order; an empty text has an empty output.
+        """Answer each text, in order; an empty text has an empty output.
 
         Raises:
             BeyondProgram: a text is longer or shorter than the graphs are for.
