@@ -65,6 +65,8 @@ def test_a_program_goes_into_the_folder_itself(capsys, tmp_path, folder):
 def test_other_programs_need_a_folder(capsys, folder):
     ran = run(capsys, "export", folder, "--to", "onnx")
     assert (ran.code, "--to onnx: expected -o with the folder to make" in ran.err) == (2, True)
+    ran = run(capsys, "export", folder, "--to", "program", "--quantization", "int8")
+    assert (ran.code, "program has no quantization" in ran.err) == (2, True)
     ran = run(capsys, "export", folder, "--to", "onix")
     assert (ran.code, "did you mean 'onnx'?" in ran.err) == (2, True)
 

@@ -3,7 +3,6 @@
 import logging
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.settings.overlay import override
@@ -18,7 +17,7 @@ __all__ = ["LightAnswers", "program_for"]
 log = logging.getLogger(__name__)
 
 FEW = 32
-"""Texts from which on PyTorch is faster, its import counted."""
+"""The most texts that a program answers; more are read in batches by PyTorch."""
 SECTION = "decode."
 
 
@@ -45,11 +44,11 @@ def program_for(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", str(threads or 1))  # read when NumPy is imported
     from regard.folder.programs import open_program
 
-    return open_program(Path(path), settings, n_best)
+    return open_program(path, settings, n_best)
 
 
 class LightAnswers:
-    """Answers texts by a program; from `FEW` on, or where it cannot, by the model.
+    """Answers texts by a program; beyond `FEW`, or where it cannot, by the model.
 
     Args:
         program: what answers first.

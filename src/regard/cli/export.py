@@ -36,7 +36,7 @@ def export(
     with smaller weights: int8, a quarter of float32, unless told float16.
 
     `--to program` adds what the model computes as a graph (program.json): with it `regard predict`
-    answers texts without PyTorch, in a third of the time. It takes models that write texts, and
+    answers texts without PyTorch, in a fifth of the time. It takes models that write texts, and
     classifiers of texts and pairs with one label.
 
     Examples:
@@ -52,17 +52,18 @@ def export(
     from regard.convert import WRITERS, add_program
     from regard.convert import export as write
 
-    if output is None and to in WRITERS and to != "program":
-        raise RequestError(f"--to {to}: expected -o with the folder to make")
-    if output is None and to == "program":
-        path = add_program(folder)
-        if as_json:
-            emit({"folder": str(path.parent), "to": to, "files": [path.name]})
-        else:
-            say(f"{path}: regard predict answers texts by it, without PyTorch")
-        return
     options = {} if quantization is None else {"quantization": quantization}
-    output = output or Path(to)  # an unknown name is told of first
+    if output is None:
+        if to == "program" and not options:
+            path = add_program(folder)
+            if as_json:
+                emit({"folder": str(path.parent), "to": to, "files": [path.name]})
+            else:
+                say(f"{path}: regard predict answers texts by it, without PyTorch")
+            return
+        if to in WRITERS and to != "program":
+            raise RequestError(f"--to {to}: expected -o with the folder to make")
+        output = Path(to)  # an unknown name, or option, is told of by `write`
     files = write(folder, to, output, force=force, **options)
     size = sum((output / file).stat().st_size for file in files)
     if as_json:

@@ -1,7 +1,6 @@
 """What every decoder shares: its limits, its forced prefixes, and the set-up of a search."""
 
 import logging
-import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -26,7 +25,7 @@ from regard.decode.search_batch import (
 )
 from regard.errors import RequestError, nearest
 from regard.protocols import Generator, Inputs
-from regard.runtime.penalties import PENALTIES
+from regard.runtime.penalties import PENALTIES, most_tokens
 from regard.settings import old_names
 from regard.settings.old_names import renaming
 
@@ -231,8 +230,7 @@ class Decoder(ABC):
 
         Of a sound or a clip its frames count, of a picture the regions that the model sees.
         """
-        most = math.ceil(self.max_ratio * source_length - 1e-9) + self.max_extra
-        return most if self.max_length is None else min(most, self.max_length)
+        return most_tokens(source_length, self.max_ratio, self.max_extra, self.max_length)
 
     def normalizer(self, length: int) -> float:
         """Give what the log-probability of `length` tokens, with EOS, is divided by."""

@@ -1,6 +1,7 @@
 """The program of a model that gives one label to a text or a pair of texts: one graph."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,13 @@ class LabelsProgram:
     """A model that labels texts.
 
     Args:
-        folder: has the tokenizer.
         stored: what `program.json` says.
+        folder: has the tokenizer.
         weights: of the folder.
     """
 
     def __init__(
-        self, folder: Path, stored: Mapping[str, Any], weights: Mapping[str, Array]
+        self, stored: Mapping[str, Any], folder: Path, weights: Mapping[str, Array]
     ) -> None:
         self._graph = graph_of(stored["graph"], weights)
         self._tokenizer = Tokenizer.load(folder / stored["tokenizer"])
@@ -39,15 +40,11 @@ class LabelsProgram:
         self._sizes: Mapping[str, tuple[int, int | None]] = stored["sizes"]
 
     @classmethod
-    def opened(
-        cls,
-        folder: Path,
-        stored: Mapping[str, Any],
-        weights: Mapping[str, Array],
-        changes: Mapping[str, Any],
-    ) -> "LabelsProgram | None":
-        """The program; None where a decoder is asked for, which there is not."""
-        return None if changes else cls(folder, stored, weights)
+    def maker(
+        cls, stored: Mapping[str, Any], changes: Mapping[str, Any]
+    ) -> "Callable[[Path, Mapping[str, Array]], LabelsProgram] | None":
+        """What makes the program; None where settings of a decoder are given: it has no decoder."""
+        return None if changes else partial(cls, stored)
 
     def predict(self, texts: Sequence[str]) -> list[PlainPrediction]:
         """Label each text, in order; an empty one gets no label.

@@ -1,7 +1,7 @@
 """Answers of a folder that carries its program (`program.json`): without PyTorch.
 
-`regard predict` asks here first. Where the program cannot do what is asked, or does not belong to
-the folder's files, there is none, and PyTorch does it.
+`regard predict` looks here first. PyTorch answers where the program lacks a setting, or was made
+from other files.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ class FolderProgram(Protocol):
 
 
 KINDS: Mapping[str, Any] = {"text": TextProgram, "labels": LabelsProgram}
-"""The classes of programs, by `kind`; `opened` gives one, or None where settings differ."""
+"""The classes of programs, by `kind`. `maker` gives what makes one of a folder and its weights."""
 
 
 def digest(path: Path) -> str:
@@ -75,8 +75,11 @@ def _opened(path: Path, changes: Mapping[str, Any]) -> FolderProgram | None:
     for name, expected in stored["files"].items():
         if digest(folder / name) != expected:
             raise RegardError(f"{name} is another one; export the program again")
+    make = KINDS[stored["kind"]].maker(stored, changes)
+    if make is None:
+        return None
     weights = read_weights(folder, json.loads((folder / CONFIG).read_text("utf-8"))["weights"])
     if weights is None:
         raise RegardError(f"the weights are not those of {CONFIG}")
-    made: FolderProgram | None = KINDS[stored["kind"]].opened(folder, stored, weights, changes)
+    made: FolderProgram = make(folder, weights)
     return made

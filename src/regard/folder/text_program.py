@@ -1,7 +1,8 @@
 """The program of a model that reads a text and writes one: two graphs and a search."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from regard.data.text.input_warnings import warn_too_long, warn_unknown
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.runtime.answer import PlainPrediction
-from regard.runtime.search import Array, SearchOutput, SearchSettings, best_outputs
+from regard.runtime.operators import Array
+from regard.runtime.search import SearchOutput, SearchSettings, best_outputs
 from regard.runtime.special_ids import EOS
 from regard.runtime.stored_program import BeyondProgram, graph_of
 from regard.settings.ranges import within
@@ -20,7 +22,7 @@ __all__ = ["TextProgram"]
 
 
 def _settings(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> SearchSettings | None:
-    """The settings of the search; None where changes are none of those, or mean nothing."""
+    """The settings of the search; None where it lacks one of the changes, or a value is invalid."""
     known = {one.name for one in fields(SearchSettings)} - {"penalty"}
     for key, value in changes.items():
         if key not in known or isinstance(value, bool) or not isinstance(value, int | float):
@@ -47,18 +49,18 @@ class TextProgram:
     """A model that reads a text and writes one, as two graphs and a search.
 
     Args:
-        folder: has the tokenizers.
         stored: what `program.json` says.
-        weights: of the folder.
         settings: of the search.
+        folder: has the tokenizers.
+        weights: of the folder.
     """
 
     def __init__(
         self,
-        folder: Path,
         stored: Mapping[str, Any],
-        weights: Mapping[str, Array],
         settings: SearchSettings,
+        folder: Path,
+        weights: Mapping[str, Array],
     ) -> None:
         self.settings = settings
         self._encoder, self._step = (
@@ -74,16 +76,12 @@ class TextProgram:
         self._normalized: bool = stored["normalized"]
 
     @classmethod
-    def opened(
-        cls,
-        folder: Path,
-        stored: Mapping[str, Any],
-        weights: Mapping[str, Array],
-        changes: Mapping[str, Any],
-    ) -> "TextProgram | None":
-        """The program with these settings of its decoder; None where the search lacks them."""
+    def maker(
+        cls, stored: Mapping[str, Any], changes: Mapping[str, Any]
+    ) -> "Callable[[Path, Mapping[str, Array]], TextProgram] | None":
+        """What makes the program with these settings; None where the search lacks them."""
         settings = _settings(stored["search"], changes)
-        return None if settings is None else cls(folder, stored, weights, settings)
+        return None if settings is None else partial(cls, stored, settings)
 
     def predict(self, texts: Sequence[str]) -> list[PlainPrediction]:
         """Answer each text, in order; an empty text has an empty output.

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.runtime.operators import softmax
+
 __all__ = ["LEAST", "MOST", "ranked_labels", "softmax_of"]
 
 LEAST = 1e-30
@@ -27,7 +29,5 @@ def ranked_labels(probabilities: Sequence[float], names: Sequence[str]) -> list[
 
 def softmax_of(logits: NDArray[np.float32], temperature: float) -> list[float]:
     """Calibrated probabilities of the classes of one example, in float64."""
-    scaled = logits.astype(np.float64) / temperature
-    shares = np.exp(scaled - scaled.max())
-    found: list[float] = (shares / shares.sum()).tolist()
+    found: list[float] = softmax(logits.astype(np.float64) / temperature).tolist()
     return found

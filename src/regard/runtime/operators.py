@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from regard.runtime.recurrent_operators import RECURRENT, sigmoid
 from regard.runtime.window_operators import WINDOWS
 
-__all__ = ["OPERATORS", "Array", "Operator"]
+__all__ = ["OPERATORS", "Array", "Operator", "log_softmax", "softmax"]
 
 Array = NDArray[Any]
 Operator = Callable[..., Any]
@@ -46,13 +46,15 @@ def _erf(x: Array) -> Array:
     return found
 
 
-def _softmax(x: Array, axis: int = -1) -> Array:
+def softmax(x: Array, axis: int = -1) -> Array:
+    """Shares along an axis."""
     shares: Array = np.exp(x - x.max(axis, keepdims=True))
     shares /= shares.sum(axis, keepdims=True)
     return shares
 
 
-def _log_softmax(x: Array, axis: int = -1) -> Array:
+def log_softmax(x: Array, axis: int = -1) -> Array:
+    """Logarithms of the shares along an axis."""
     shifted: Array = x - x.max(axis, keepdims=True)
     shifted -= np.log(np.exp(shifted).sum(axis, keepdims=True))
     return shifted
@@ -238,7 +240,7 @@ OPERATORS: Mapping[str, Operator] = {
     "Less": np.less,
     "LessOrEqual": np.less_equal,
     "Log": np.log,
-    "LogSoftmax": _log_softmax,
+    "LogSoftmax": log_softmax,
     "MatMul": np.matmul,
     "Max": np.maximum,
     "Min": np.minimum,
@@ -263,7 +265,7 @@ OPERATORS: Mapping[str, Operator] = {
     "Sigmoid": sigmoid,
     "Sin": np.sin,
     "Slice": _slice,
-    "Softmax": _softmax,
+    "Softmax": softmax,
     "Softplus": _softplus,
     "Split": _split,
     "Sqrt": np.sqrt,

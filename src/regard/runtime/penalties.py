@@ -1,4 +1,4 @@
-"""Length penalties, under their two names. |Y| counts EOS in both.
+"""The limit of an output's length, and length penalties under two names. |Y| counts EOS.
 
     gnmt:   lp(Y) = ((5 + |Y|) / 6)^alpha     Wu et al. 2016, equation 14; Vaswani et al. 2017
     power:  lp(Y) = |Y|^alpha                 alpha 1 is the mean log-probability a token
@@ -7,9 +7,21 @@ A hypothesis is ranked by log P(Y|X) / lp(Y). The two are different functions of
 papers and toolkits that say "length penalty 0.6" mean one or the other.
 """
 
+import math
 from collections.abc import Callable, Mapping
 
-__all__ = ["PENALTIES", "gnmt", "power"]
+__all__ = ["PENALTIES", "gnmt", "most_tokens", "power"]
+
+
+def most_tokens(source: int, max_ratio: float, max_extra: int, max_length: int | None) -> int:
+    """Give the most tokens, with EOS, for a source of `source` tokens with EOS.
+
+    Example:
+        >>> most_tokens(3, 2.0, 10, None), most_tokens(3, 2.0, 10, 12)
+        (16, 12)
+    """
+    most = math.ceil(max_ratio * source - 1e-9) + max_extra
+    return most if max_length is None else min(most, max_length)
 
 
 def gnmt(length: int, alpha: float) -> float:

@@ -8,18 +8,17 @@ import math
 from bisect import insort
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from regard.errors import RegardError
-from regard.runtime.penalties import PENALTIES
+from regard.runtime.operators import Array, log_softmax
+from regard.runtime.penalties import PENALTIES, most_tokens
 from regard.runtime.special_ids import EOS
 
 __all__ = ["SearchOutput", "SearchSettings", "Step", "best_outputs"]
 
-Array = NDArray[Any]
 Step = Callable[[int, Array, Array], Array]
 """From the number of a step, the token of each hypothesis and the one each goes on from, to the
 scores (hypotheses, V) of the next tokens."""
@@ -44,8 +43,7 @@ class SearchSettings:
 
     def limit(self, source: int) -> int:
         """The most tokens, with EOS, for a source of `source` tokens with EOS."""
-        most = math.ceil(self.max_ratio * source - 1e-9) + self.max_extra
-        most = most if self.max_length is None else min(most, self.max_length)
+        most = most_tokens(source, self.max_ratio, self.max_extra, self.max_length)
         return max(most, self.min_length, 1)
 
     def normalizer(self, length: int) -> float:
@@ -83,16 +81,10 @@ def best_outputs(
     search = _Search(settings, limit)
     scores = first
     while True:
-        parents = search.take(scores if normalized else _log_softmax(scores))
+        parents = search.take(scores if normalized else log_softmax(scores))
         if parents is None:
             return search.found()
         scores = step(search.at + 1, search.tokens, parents)
-
-
-def _log_softmax(x: Array) -> Array:
-    shifted = x - x.max(-1, keepdims=True)
-    found: Array = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
-    return found
 
 
 class _Search:

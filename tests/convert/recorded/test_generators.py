@@ -1,6 +1,7 @@
 """Every generator as ONNX graphs: scores and states are the model's, at sizes never recorded."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -82,16 +83,13 @@ def same(found, expected):
     np.testing.assert_allclose(found[real], expected[real], atol=2e-5 * largest, rtol=0)
 
 
-@pytest.mark.parametrize("case", CASES)
 @torch.inference_mode()
-def test_steps_are_the_model_s(case):
-    model = build(case)
-    graphs = graphs_of(case, model)
-    encoder, step = session(graphs.encoder), session(graphs.step)
+def compare_steps(case, model, graphs, encode, step):
+    """Compare the scores of graphs with the model's, step by step, beams re-ordered."""
     for size in (6, 13):
         one = source(case, model, size)
         given = {"source": one.values.numpy(), **{k: x.numpy() for k, x in one.extras.items()}}
-        found = run(encoder, given)
+        found = encode(given)
         logits, decoding = model.step(torch.full((1, 1), BOS), model.start(model.encode(one)))
         same(found["logits"], logits)
         memories = {name: found[name] for name in graphs.memories}
@@ -102,11 +100,18 @@ def test_steps_are_the_model_s(case):
             tokens = (UNK + 1 + 5 * t + torch.arange(len(order)))[None] % zoo.WORDS
             logits, decoding = model.step(tokens, decoding.select(order[None]))
             states = {name: x[:, order.numpy()] for name, x in states.items()}
-            asked = {"tokens": tokens.numpy(), "step": np.array(t), **memories, **states}
-            found = run(step, asked)
+            found = step({"tokens": tokens.numpy(), "step": np.array(t), **memories, **states})
             same(found["logits"], logits)
             states = {name: found[f"next_{name}"] for name in states}
             width = len(order)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_steps_are_the_model_s(case):
+    model = build(case)
+    graphs = graphs_of(case, model)
+    encoder, step = session(graphs.encoder), session(graphs.step)
+    compare_steps(case, model, graphs, partial(run, encoder), partial(run, step))
 
 
 def test_limits_are_those_of_tables():

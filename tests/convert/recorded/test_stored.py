@@ -4,15 +4,12 @@ import json
 
 import numpy as np
 import pytest
-import torch
 
 from regard.convert.recorded.generators import generator_graphs
 from regard.convert.recorded.stored import stored_graph
 from regard.errors import RequestError
-from regard.protocols import BOS, UNK
 from regard.runtime.stored_program import graph_of
-from tests.convert.recorded.test_generators import CASES, FIRST, build, same, source
-from tests.decode.program import zoo
+from tests.convert.recorded.test_generators import CASES, FIRST, build, compare_steps, source
 
 
 def graphs_of(model, case):
@@ -27,29 +24,10 @@ def graphs_of(model, case):
 
 
 @pytest.mark.parametrize("case", CASES)
-@torch.inference_mode()
 def test_steps_are_the_model_s(case):
     model = build(case)
     graphs, encoder, step = graphs_of(model, case)
-    for size in (6, 13):
-        one = source(case, model, size)
-        given = {"source": one.values.numpy(), **{k: x.numpy() for k, x in one.extras.items()}}
-        found = encoder.run(given)
-        logits, decoding = model.step(torch.full((1, 1), BOS), model.start(model.encode(one)))
-        same(found["logits"], logits)
-        memories = {name: found[name] for name in graphs.memories}
-        states = {name: found[name] for name in graphs.states}
-        width = 1
-        for t in range(1, 6):  # bytenet has that many columns of the shorter source
-            order = torch.arange(3 + t % 2).flip(0) % width
-            tokens = (UNK + 1 + 5 * t + torch.arange(len(order)))[None] % zoo.WORDS
-            logits, decoding = model.step(tokens, decoding.select(order[None]))
-            states = {name: x[:, order.numpy()] for name, x in states.items()}
-            asked = {"tokens": tokens.numpy(), "step": np.array(t), **memories, **states}
-            found = step.run(asked)
-            same(found["logits"], logits)
-            states = {name: found[f"next_{name}"] for name in states}
-            width = len(order)
+    compare_steps(case, model, graphs, encoder.run, step.run)
 
 
 def test_weights_stay_in_the_folder_s_file():

@@ -14,12 +14,13 @@ import torch
 
 from regard.attention import kernels
 from regard.convert.recorded.graph import ProgramGraph
-from regard.convert.recorded.inputs import named, program_of
+from regard.convert.recorded.inputs import named, program_of, weights_apart
 from regard.convert.recorded.operations import OPERATIONS
 from regard.convert.recorded.products import PRODUCTS
 from regard.convert.recorded.recurrences import RECURRENCES
 from regard.convert.recorded.views import VIEWS
 from regard.decode.program.folding import folded
+from regard.decode.program.folding import symbols as all_symbols
 from regard.decode.program.probes import words
 from regard.decode.program.replay import Program
 from regard.decode.program.sizes import Comparison, WatchedSize
@@ -79,7 +80,7 @@ def generator_graphs(
     _keep(first, names)
     known = {number: name for name, number in names.items()}
     (tokens,) = refs(step.inputs["tokens"])
-    apart = frozenset() if fold else {id(x) for x in (*model.parameters(), *model.buffers())}
+    apart = weights_apart(model, fold)
     return GeneratorGraphs(
         _encoder(model, first, apart),
         _step(model, step, known, tokens, apart),
@@ -240,8 +241,7 @@ def range_of(program: Program, sizes: Sequence[Any]) -> tuple[int, int | None]:
     low: int = 1
     high: int | None = None
     for one in program.comparisons:
-        sides = [x for x in (one.left, one.right) if isinstance(x, Extent)]
-        used = {symbol for x in sides for symbol in x.symbols}
+        used = all_symbols((one.left, one.right))
         if len(used) != 1 or not used & set(symbols):
             continue
         tried = _turning_points(one)

@@ -10,7 +10,7 @@ from regard.decode.program.tree import Extent, refs
 from regard.errors import RequestError
 from regard.protocols import Inputs
 
-__all__ = ["GraphInputs", "named", "program_of"]
+__all__ = ["GraphInputs", "named", "program_of", "weights_apart"]
 
 
 def program_of(
@@ -25,6 +25,11 @@ def program_of(
         return plain_program(call, examples)
     except NotRecorded as error:
         raise RequestError(f"onnx: {type(model).__name__} cannot be recorded: {error}") from error
+
+
+def weights_apart(model: Any, fold: bool) -> frozenset[int]:
+    """The weights, by `id`, of which nothing is computed beforehand: all, or with `fold` no one."""
+    return frozenset() if fold else frozenset(map(id, (*model.parameters(), *model.buffers())))
 
 
 class GraphInputs(NamedTuple):

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from regard.convert.recorded.generators import FORMS, range_of
 from regard.convert.recorded.graph import ProgramGraph
-from regard.convert.recorded.inputs import named, program_of
-from regard.decode.program.folding import folded
+from regard.convert.recorded.inputs import named, program_of, weights_apart
+from regard.decode.program.folding import folded, symbols
 from regard.decode.program.tree import Extent, refs
 from regard.protocols import Inputs
 
@@ -54,12 +54,8 @@ def reader_graph(
         name: range_of(program, program.shapes[next(iter(refs(own.values)))])
         for name, own in zip(names, every_input, strict=True)
     }
-    compared = any(
-        len({n for x in (one.left, one.right) if isinstance(x, Extent) for n in x.symbols}) > 1
-        for one in program.comparisons
-    )
-    apart = frozenset() if fold else {id(x) for x in (*model.parameters(), *model.buffers())}
-    program = folded(program, apart)
+    compared = any(len(symbols((one.left, one.right))) > 1 for one in program.comparisons)
+    program = folded(program, weights_apart(model, fold))
     known: dict[int, str] = {}
     given: dict[int, Extent] = {}
     for name, own in zip(names, program.inputs["inputs"], strict=True):

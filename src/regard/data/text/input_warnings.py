@@ -1,4 +1,4 @@
-"""What is said of inputs that a model can hardly read."""
+"""Warnings about inputs with unknown letters, or with too many tokens."""
 
 import logging
 from collections.abc import Iterable, Sequence

@@ -9,7 +9,7 @@ from regard.decode.program.recorder import Node
 from regard.decode.program.replay import Program, filler, store
 from regard.decode.program.tree import Extent, Ref, extents, map_leaves, refs
 
-__all__ = ["folded"]
+__all__ = ["folded", "symbols"]
 
 
 def folded(program: Program, kept: Collection[int] = ()) -> Program:
