@@ -219,6 +219,23 @@ def test_a_model_trains_on_states_and_its_folder_needs_the_encoder(kind, tiny, t
         regard.load(run)
 
 
+def test_vectors_of_a_file_may_be_narrower_beside_an_encoder(tiny, tmp_path):
+    data = write(tmp_path / "data", (24, 8, 8))
+    own = tmp_path / "own.txt"
+    own.write_text("".join(f"{word} 1 2 {i}\n" for i, word in enumerate(("the", "film", "is"))))
+    task = {"name": "classification"}
+    vectors = {"path": str(own), "tune": False, "encoder": str(tiny)}
+    fitted(tmp_path, data, LSTM, task, epochs=1, vectors=vectors)
+    loaded = regard.load(tmp_path / "run")
+    row = loaded.model.embed.weight[loaded.tokenizers["text"].vocabulary.index("film")]
+    assert row.tolist() == [1.0, 2.0, 1.0, *[0.0] * 7]
+    with pytest.raises(RequestError, match=r"model.embed: expected 3, or more, .*own.txt, got 2"):
+        fitted(tmp_path / "b", data, {**LSTM, "embed": 2}, task, epochs=1, vectors=vectors)
+    alone = {"path": str(own)}
+    with pytest.raises(RequestError, match=r"model.embed: expected 3, the size .*, got 10"):
+        fitted(tmp_path / "c", data, LSTM, task, epochs=1, vectors=alone)
+
+
 @pytest.mark.parametrize(
     ("section", "said"),
     [

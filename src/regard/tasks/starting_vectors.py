@@ -43,7 +43,8 @@ class FromVectors(Task):
         if not isinstance(field, TextField):
             return
         if field.pretrained is not None:
-            _fill(model, field.pretrained, field.tokenizer.vocabulary)
+            wider = field.contextual is not None
+            _fill(model, field.pretrained, field.tokenizer.vocabulary, wider)
         if field.contextual is not None:
             read_states(model, field.contextual)
 
@@ -88,21 +89,34 @@ def parts_of(model: nn.Module) -> list[nn.Module]:
     return [*model.branches.values()] if isinstance(model, Branched) else [model]
 
 
-def _fill(model: nn.Module, pretrained: Pretrained, vocabulary: Sequence[str]) -> None:
+def _fill(model: nn.Module, pretrained: Pretrained, vocabulary: Sequence[str], wider: bool) -> None:
     every: list[Any] = [getattr(one, "embed", None) for one in parts_of(model)]
     embeds = [one for one in every if one is not None]
     if not embeds:
         raise RequestError(f"data.vectors: {type(model).__name__} has no word vectors")
     rows, known = pretrained.table(vocabulary)
     for embed in embeds:
-        _start(embed.weight, rows, known, pretrained)
+        _start(embed.weight, rows, known, pretrained, wider)
 
 
-def _start(weight: nn.Parameter, rows: Tensor, known: Tensor, pretrained: Pretrained) -> None:
-    if rows.shape[1] != weight.shape[1]:
+def _start(
+    weight: nn.Parameter, rows: Tensor, known: Tensor, pretrained: Pretrained, wider: bool
+) -> None:
+    """Begin from the vectors of a file.
+
+    Args:
+        wider: the model's vectors may have more features, as those of an encoder's states have:
+            the others are 0 at first.
+
+    Raises:
+        RequestError: the sizes differ.
+    """
+    size, own = rows.shape[1], weight.shape[1]
+    if own < size or (own > size and not wider):
+        more = "or more, " if wider else ""
         raise RequestError(
-            f"model.embed: expected {rows.shape[1]}, the size of the vectors in "
-            f"{pretrained.path}, got {weight.shape[1]}"
+            f"model.embed: expected {size}, {more}the size of the vectors in "
+            f"{pretrained.path}, got {own}"
         )
-    weight[known] = rows.to(weight.dtype)
+    weight[known] = nn.functional.pad(rows.to(weight.dtype), (0, own - size))
     weight.requires_grad_(pretrained.tune)
