@@ -18,7 +18,7 @@ REGARD_API const int64_t regard_layout_program_operand[] = {
 #undef L
 #define L(field) REGARD_FIELD(instruction, field)
 REGARD_API const int64_t regard_layout_program_instruction[] = {
-    sizeof(instruction), L(op), L(kind), L(n), L(m), L(k), L(heads), L(y), L(z), L(a), L(b), L(c),
+    sizeof(instruction), L(op), L(kind), L(n), L(m), L(k), L(heads), L(before), L(columns), L(y), L(z), L(a), L(b), L(c),
     L(memory), L(w), L(w2), L(x), -1};
 #undef L
 #define L(field) REGARD_FIELD(program, field)
@@ -27,7 +27,7 @@ REGARD_API const int64_t regard_layout_program[] = {
 #undef L
 #define L(field) REGARD_FIELD(program_call, field)
 REGARD_API const int64_t regard_layout_program_call[] = {
-    sizeof(program_call), L(sentences), L(width), L(step), L(keys), L(words), L(slots), L(at), L(apart),
+    sizeof(program_call), L(sentences), L(width), L(step), L(keys), L(words), L(past), L(slots), L(at), L(apart),
     L(size), L(work), L(room), -1};
 #undef L
 
@@ -70,6 +70,12 @@ static int ids(const program *p, const program_call *c, const operand *o, int64_
     return is_slot(p, o->slot, 1) && p->slot[o->slot].space == PER_ROW && sane(o->offset) && n > 0 &&
            n < MOST && o->offset + n <= items(p, c, o->slot, 0);
 }
+/* An integer of each hypothesis or sentence, or of a table for all. */
+static int whole(const program *p, const program_call *c, const operand *o, int64_t space) {
+    if (!is_slot(p, o->slot, 1) || !sane(o->offset) || o->offset >= items(p, c, o->slot, 0)) return 0;
+    const int64_t own = p->slot[o->slot].space;
+    return (own == PER_ROW || c->at[o->slot]) && (space < 0 ? own != CONSTANT : own == space);
+}
 /* A product's row: zeros may stand behind it up to a multiple of 16. */
 static int multiplied(const program *p, const program_call *c, const operand *o, const linear *w) {
     return o->stride == 1 && w->in > 0 && w->in % 16 == 0 && !o->by_step &&
@@ -86,6 +92,12 @@ static int compact(const program *p, const program_call *c, const operand *o, in
     return n == (c->at[o->slot] ? c->apart[o->slot] : room_of(c, p->slot + o->slot));
 }
 
+/* Of a memory: how many keys of each sentence are looked at. */
+static int lengths_fit(const program *p, const program_call *c, int64_t s) {
+    return s < 0 || (is_slot(p, s, 1) && p->slot[s].space == PER_SENTENCE && c->at[s] && c->apart[s] == 1 &&
+                     c->size[s] == 1);
+}
+
 static int memory_fits(const program *p, const program_call *c, const instruction *i) {
     const int64_t keys = c->keys, *own = i->memory;
     const int64_t most = (int64_t)1 << 20; /* so that their product can be counted */
@@ -93,11 +105,59 @@ static int memory_fits(const program *p, const program_call *c, const instructio
     if (i->n > most || i->m > most || i->heads > most >> 8 || keys > most) return 0;
     if (!held(p, c, own[KEYS], PER_SENTENCE, i->heads * keys * i->n)) return 0;
     if (!held(p, c, own[VALUES], PER_SENTENCE, i->heads * keys * i->m)) return 0;
-    if (own[LENGTHS] >= 0 &&
-        !(is_slot(p, own[LENGTHS], 1) && p->slot[own[LENGTHS]].space == PER_SENTENCE &&
-          c->at[own[LENGTHS]] && c->apart[own[LENGTHS]] == 1 && c->size[own[LENGTHS]] == 1))
-        return 0;
+    if (!lengths_fit(p, c, own[LENGTHS])) return 0;
     return own[WEIGHTS] < 0 || held(p, c, own[WEIGHTS], PER_ROW, keys);
+}
+
+/* A cache: heads of n floats a key in each hypothesis's rows, with room for all that were written. */
+static int cached(const program *p, const program_call *c, int64_t s, int64_t heads, int64_t n) {
+    return is_slot(p, s, 0) && p->slot[s].space == PER_ROW && c->at[s] && c->apart[s] == c->size[s] &&
+           c->size[s] % (heads * n) == 0 && c->size[s] / (heads * n) >= c->past;
+}
+
+/* A table of vectors that belong to distances. */
+static int by_distance(const program *p, const program_call *c, int64_t s, const instruction *i, int64_t n) {
+    return s < 0 || (i->columns > 0 && i->columns <= LONGEST_TABLE &&
+                     held(p, c, s, CONSTANT, i->heads * i->columns * n));
+}
+
+static int looks_back(const program *p, const program_call *c, const instruction *i) {
+    const int64_t most = (int64_t)1 << 20, *own = i->memory; /* so that their product can be counted */
+    if (i->n < 1 || i->n > most || i->m < 1 || i->m > most || i->heads < 1 || i->heads > most >> 8) return 0;
+    if (c->past < 1 || c->past > most || i->before < -1 || i->before > most) return 0;
+    if (i->op == APPEND)
+        return row(p, c, &i->a, i->heads * i->n) && cached(p, c, i->y.slot, i->heads, i->n) && !i->y.offset;
+    return cached(p, c, own[KEYS], i->heads, i->n) && cached(p, c, own[VALUES], i->heads, i->m) &&
+           row(p, c, &i->a, i->heads * i->n) && written(p, c, &i->y, i->heads * i->m) &&
+           i->columns >= 0 && i->columns <= LONGEST_TABLE && by_distance(p, c, own[PACKED], i, i->n) &&
+           by_distance(p, c, own[STATE], i, i->m) &&
+           (!(i->kind & PAST_BIASED) || (i->columns > 0 && row(p, c, &i->c, i->heads * i->columns) &&
+                                             p->slot[i->c.slot].space == CONSTANT));
+}
+
+/* One part of an attention over the source: all have their weights, a float for each key. */
+static int attends_in_part(const program *p, const program_call *c, const instruction *i) {
+    const int64_t *own = i->memory;
+    const int64_t most = (int64_t)1 << 20;
+    if (i->n < 1 || i->n > most || i->m < 1 || i->m > most || c->keys > most) return 0;
+    if (!held(p, c, own[WEIGHTS], PER_ROW, c->keys) || !lengths_fit(p, c, own[LENGTHS])) return 0;
+    switch (i->op) {
+    case SCORE_DOT: return row(p, c, &i->a, i->n) && held(p, c, own[KEYS], PER_SENTENCE, c->keys * i->n);
+    case SCORE_PLACES: return row(p, c, &i->a, i->n);
+    case SCORE_LOCATED:
+        if (!row(p, c, &i->a, i->n) || !row(p, c, &i->b, i->n) || p->slot[i->b.slot].space != CONSTANT) return 0;
+        if (!held(p, c, own[KEYS], PER_SENTENCE, c->keys * i->n)) return 0;
+        return i->k == 0 ||
+               (i->k > 0 && i->k <= MOST_FILTERS && i->columns > 0 && i->columns <= most &&
+                held(p, c, own[STATE], PER_ROW, c->keys) && held(p, c, own[PACKED], CONSTANT, i->k * i->columns) &&
+                held(p, c, own[NEW_STATE], CONSTANT, i->k * i->n));
+    case LOWER_AGAIN:
+        return held(p, c, own[STATE], PER_ROW, c->keys) && held(p, c, own[NEW_STATE], PER_ROW, c->keys);
+    case SELECT:
+        return i->kind >= SELECT_ALL && i->kind <= SELECT_BEST && sane(i->k) && i->before >= 0 &&
+               i->before <= most && (i->kind != SELECT_BEST || i->k > 0) && (i->kind != SELECT_PREDICTED || row(p, c, &i->a, 1));
+    default: return held(p, c, own[VALUES], PER_SENTENCE, c->keys * i->m) && written(p, c, &i->y, i->m);
+    }
 }
 
 /* A slot of the work space with n floats a hypothesis, and zeros behind what it holds. */
@@ -175,12 +235,28 @@ static int instruction_fits(const program *p, const program_call *c, const instr
     case EXPERTS: return written(p, c, &i->y, n) && space == PER_ROW && mixes(p, c, i);
     case COMPARE: return ids(p, c, &i->y, 1) && ids(p, c, &i->a, 1) && !c->at[i->y.slot];
     case FILL: return ids(p, c, &i->y, 1) && ids(p, c, &i->a, 1) && ids(p, c, &i->b, 1);
+    case WHOLE:
+        return ids(p, c, &i->y, 1) && whole(p, c, &i->a, -1) && (i->m == 0 || whole(p, c, &i->b, -1));
+    case LOOKUP: return ids(p, c, &i->y, 1) && ids(p, c, &i->a, 1) && whole(p, c, &i->b, CONSTANT);
+    case CHOOSE: return ids(p, c, &i->y, 1) && ids(p, c, &i->a, 1) && ids(p, c, &i->b, 1) && ids(p, c, &i->c, 1);
+    case TAKE:
+        return n > 0 && n < MOST / (c->keys + 1) && written(p, c, &i->y, n) && space == PER_ROW &&
+               ids(p, c, &i->a, 1) && held(p, c, i->memory[VALUES], PER_SENTENCE, c->keys * n);
+    case TAKE_ID: return ids(p, c, &i->y, 1) && ids(p, c, &i->a, 1) && whole(p, c, &i->b, PER_SENTENCE);
     case PICK: return ids(p, c, &i->y, n) && ids(p, c, &i->a, n);
     case MASK:
         return written(p, c, &i->y, n) && space == PER_ROW && strided(p, c, &i->a, n) && ids(p, c, &i->b, 1);
     case ATTEND_ADDITIVE:
     case ATTEND_COVERED:
     case ATTEND_DOT: return attends(p, c, i);
+    case ATTEND_PAST:
+    case APPEND: return looks_back(p, c, i);
+    case SCORE_DOT:
+    case SCORE_PLACES:
+    case SCORE_LOCATED:
+    case LOWER_AGAIN:
+    case SELECT:
+    case READ: return attends_in_part(p, c, i);
     default: return 0;
     }
 }
@@ -188,9 +264,11 @@ static int instruction_fits(const program *p, const program_call *c, const instr
 /* Whether a program's slots, and what they need of the work space, are as a call says; NULL: why not. */
 static int fits(const program *p, const program_call *c, int64_t threads) {
     if (p->slots < 1 || p->slots > MOST_SLOTS || c->slots != p->slots || !sane(p->instructions)) return 0;
-    if (!sane(c->sentences) || !sane(c->width) || !sane(c->step) || !sane(c->keys) || !sane(c->words)) return 0;
+    if (!sane(c->sentences) || !sane(c->width) || !sane(c->step) || !sane(c->keys) || !sane(c->words) ||
+        !sane(c->past))
+        return 0;
     if (c->width > 0 && c->sentences > (MOST >> 10) / c->width) return 0;
-    int64_t room = threads * (wide(c->keys) + 16);
+    int64_t room = threads * (wide(most_keys(c)) + 16);
     for (int64_t s = 0; s < p->slots; s++) {
         const slot *own = p->slot + s;
         if (own->space < PER_ROW || own->space > CONSTANT || own->width < BY_WORDS || own->width >= MOST ||
@@ -207,9 +285,16 @@ static int fits(const program *p, const program_call *c, int64_t threads) {
         if (room > MOST) return 0;
     }
     if (room > c->room) return 0;
-    for (int64_t i = 0; i < p->instructions; i++)
-        if (!instruction_fits(p, c, p->code + i)) return 0;
+    for (int64_t k = 0; k < p->instructions; k++) {
+        const instruction *i = p->code + k;
+        if (i->y.slot < 0 || i->y.slot >= p->slots || !instruction_fits(p, c, i)) return 0;
+    }
     return 1;
+}
+
+/* Whether an instruction may have lengths. */
+static int attention(int64_t op) {
+    return (op >= ATTEND_ADDITIVE && op <= ATTEND_DOT) || (op >= SCORE_DOT && op <= READ);
 }
 
 /* Ids that are looked up, lengths and copied words that are given: contents of memory of others.
@@ -217,7 +302,7 @@ static int fits(const program *p, const program_call *c, int64_t threads) {
 static int contents(const program *p, const program_call *c) {
     for (int64_t k = 0; k < p->instructions; k++) {
         const instruction *i = p->code + k;
-        if (i->op >= ATTEND_ADDITIVE && i->op <= ATTEND_DOT && i->memory[LENGTHS] >= 0 &&
+        if (attention(i->op) && i->memory[LENGTHS] >= 0 &&
             !regard_within(c->at[i->memory[LENGTHS]], c->sentences, 0, c->keys + 1))
             return BAD_SPAN;
         if (i->op == MIXTURE)
@@ -253,7 +338,7 @@ static void each_part(void *context, int64_t begin, int64_t end) {
             base[s] = all->base[s] + row * all->apart[s] * (own->integers ? 2 : 1);
         }
         const program_part t = {p, c, first, last - first, (last - first) * c->width, base, all->apart,
-                                all->scores + part * (wide(c->keys) + 16)};
+                                all->scores + part * (wide(most_keys(c)) + 16)};
         REGARD_DISPATCH(run_part, (&t, all->failed + part));
     }
 }
@@ -278,7 +363,7 @@ REGARD_API int regard_program_step(const void *plan, const void *call, int32_t t
     float *base[MOST_SLOTS];
     int64_t apart[MOST_SLOTS];
     parts all = {p, c, base, apart, c->work, threads, {0}};
-    float *room = c->work + threads * (wide(c->keys) + 16);
+    float *room = c->work + threads * (wide(most_keys(c)) + 16);
     for (int64_t s = 0; s < p->slots; s++) {
         const slot *own = p->slot + s;
         if (c->at[s]) {

@@ -24,15 +24,19 @@ typedef struct {
 } operand;
 
 enum { GATHER, COPY, LINEAR, BINARY, UNARY, LSTM, GRU, ATTEND_ADDITIVE, ATTEND_COVERED, ATTEND_DOT,
-       NORM, LOG_SOFTMAX, GLU, MIXTURE, COMPARE, FILL, PICK, MASK, EXPERTS, INSTRUCTIONS };
-enum { ADD, SUBTRACT, MULTIPLY, MAXIMUM };                  /* BINARY */
+       NORM, LOG_SOFTMAX, GLU, MIXTURE, COMPARE, FILL, PICK, MASK, EXPERTS, ATTEND_PAST, APPEND,
+       SCORE_DOT, SCORE_PLACES, SCORE_LOCATED, LOWER_AGAIN, SELECT, READ, WHOLE, LOOKUP, CHOOSE, TAKE, TAKE_ID, INSTRUCTIONS };
+enum { ADD, SUBTRACT, MULTIPLY, MAXIMUM, MINIMUM };         /* BINARY; the last of WHOLE alone */
 enum { TANH, SIGMOID, POSITIVE, SILU, SCALE, SHIFT };       /* UNARY; LINEAR: one more, 0 is none */
-enum { EQUAL, AT_LEAST, UNEQUAL };                          /* COMPARE */
+enum { EQUAL, AT_LEAST, UNEQUAL, BELOW };                   /* COMPARE */
 enum { GRU_BEFORE = 1, GRU_KEEP = 2, GRU_INSIDE = 4 };      /* GRU */
+enum { PAST_ONLY = 1, PAST_BIASED = 2 };                     /* ATTEND_PAST */
+enum { SELECT_ALL, SELECT_SMOOTH, SELECT_AT_STEP, SELECT_STOPPED, SELECT_PREDICTED, SELECT_SPARSEMAX,
+       SELECT_ENTMAX, SELECT_BEST }; /* SELECT */
 enum { KEYS, PACKED, VALUES, LENGTHS, WEIGHTS, STATE, NEW_STATE, MEMORY }; /* slots of a memory */
 
 typedef struct {
-    int64_t op, kind, n, m, k, heads;
+    int64_t op, kind, n, m, k, heads, before, columns;
     operand y, z, a, b, c;
     int64_t memory[MEMORY]; /* -1: there is none */
     linear w, w2;
@@ -46,7 +50,7 @@ typedef struct {
 } program;
 
 typedef struct {
-    int64_t sentences, width, step, keys, words, slots;
+    int64_t sentences, width, step, keys, words, past, slots; /* past: keys of caches, the new one too */
     void *const *at;      /* by slot; NULL: in the work space */
     const int64_t *apart; /* by slot with an address: items from row to row */
     const int64_t *size;  /* and how many of a row may be touched */
@@ -54,7 +58,7 @@ typedef struct {
     int64_t room; /* floats of it */
 } program_call;
 
-enum { MOST_SLOTS = 1024 };
+enum { MOST_SLOTS = 1024, LONGEST_TABLE = 1024, MOST_FILTERS = 64 };
 
 /* Floats of a memory's weights, or a row of a work slot, of so many keys and words. */
 static inline int64_t width_of(const program_call *c, const slot *s) {
@@ -68,6 +72,9 @@ static inline int64_t rows_of(const program_call *c, const slot *s) {
     return s->space == CONSTANT ? 1 : s->space == PER_SENTENCE ? c->sentences : c->sentences * c->width;
 }
 
+/* As many keys as any memory has. */
+static inline int64_t most_keys(const program_call *c) { return c->keys > c->past ? c->keys : c->past; }
+
 /* A part of the sentences: where each slot's first row of it lies, and how far the next is. */
 typedef struct {
     const program *p;
@@ -75,7 +82,7 @@ typedef struct {
     int64_t first, sentences, rows;
     float **base;
     int64_t *apart; /* in items */
-    float *scores;  /* (keys + 16) */
+    float *scores;  /* most_keys + 16 */
 } program_part;
 
 #endif

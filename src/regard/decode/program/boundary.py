@@ -102,6 +102,8 @@ def _leave(low: "Lowering", number: int) -> None:
         return
     _check_order(low, value)
     if isinstance(value, Integers):
+        if low.program.dtypes[number] != torch.int64:
+            raise NotLowered(f"a value of {low.program.dtypes[number]}")
         own, width = low.slots[value.slot], 1
         for axis in value.axes:
             width *= axis.size if axis.label == "f" else 1

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.attention import Memory
 from regard.decode.program.recorder import Node
 from regard.decode.program.replay import Program
 from regard.decode.program.rows import Symbols
@@ -20,12 +21,19 @@ __all__ = [
     "GRU_BEFORE",
     "GRU_INSIDE",
     "GRU_KEEP",
+    "LONGEST_TABLE",
     "MEMORY",
+    "MINIMUM",
+    "MOST_FILTERS",
     "NAMES",
+    "PAST_BIASED",
+    "PAST_ONLY",
     "SCALE",
+    "SELECTIONS",
     "SHIFT",
     "STEP",
     "UNARY",
+    "Appended",
     "CCall",
     "CInstruction",
     "COperand",
@@ -59,13 +67,39 @@ NAMES = (
     "PICK",
     "MASK",
     "EXPERTS",
+    "ATTEND_PAST",
+    "APPEND",
+    "SCORE_DOT",
+    "SCORE_PLACES",
+    "SCORE_LOCATED",
+    "LOWER_AGAIN",
+    "SELECT",
+    "READ",
+    "WHOLE",
+    "LOOKUP",
+    "CHOOSE",
+    "TAKE",
+    "TAKE_ID",
 )
 BLOCK = 16
 """A product reads floats in multiples of this."""
 BINARY = {"add": 0, "sub": 1, "mul": 2, "maximum": 3}
+MINIMUM = 4
+"""Of integers."""
 UNARY = {"tanh": 0, "sigmoid": 1, "relu": 2, "silu": 3}
 SCALE, SHIFT = 4, 5
 GRU_BEFORE, GRU_KEEP, GRU_INSIDE = 1, 2, 4
+PAST_ONLY, PAST_BIASED = 1, 2
+SELECTIONS = {
+    name: kind
+    for kind, name in enumerate(
+        ("all", "smooth", "at step", "stopped", "predicted", "sparsemax", "entmax", "best")
+    )
+}
+MOST_FILTERS = 64
+"""The most filters over weights of a score."""
+LONGEST_TABLE = 1024
+"""The most distances that a table of ATTEND_PAST tells apart."""
 BY_KEYS, BY_WORDS = -1, -2
 MEMORY = ("keys", "packed", "values", "lengths", "weights", "state", "new_state")
 
@@ -108,6 +142,8 @@ class Instruction:
     m: int = 1
     k: int = 0
     heads: int = 1
+    before: int = 0
+    columns: int = 0
     x: float = 0.0
     memory: dict[str, int] = field(default_factory=dict)
     w: tuple[Tensor, Tensor | None] | None = None
@@ -134,6 +170,23 @@ class TorchNode:
     why: str
 
 
+@dataclass(frozen=True)
+class Appended:
+    """A cache that grows by a key: Python makes room, C writes into it.
+
+    Args:
+        memory: the cache before, an input of the program.
+        out: the cache after.
+        kinds: which of its tensors are one; see `Memory.extended`.
+        numbers: of its tensors.
+    """
+
+    memory: Memory
+    out: Memory
+    kinds: list[int]
+    numbers: list[int]
+
+
 @dataclass
 class Lowered:
     """Instructions, and which tensors are slots of them.
@@ -144,6 +197,8 @@ class Lowered:
         made: of the number of a tensor that C makes, its slot: outputs, and what PyTorch reads.
         hosts: what PyTorch computes, in order.
         aliases: of the number of a tensor, that of another one with the same numbers.
+        appended: caches that grow.
+        past: how many keys they have then; None: there are none.
         keys: how many keys the memory has; None: there is no memory.
         words: how many words may be written, where that varies; else None.
         products: multiplications a row.
@@ -160,6 +215,8 @@ class Lowered:
     products: int = 0
     hosts: list[TorchNode] = field(default_factory=list)
     aliases: dict[int, int] = field(default_factory=dict)
+    appended: list[Appended] = field(default_factory=list)
+    past: Any = None
 
 
 def _numbers(*names: str) -> list[tuple[str, type]]:
@@ -182,7 +239,7 @@ class CInstruction(ctypes.Structure):
     """C's `instruction`."""
 
     _fields_ = [
-        *_numbers("op", "kind", "n", "m", "k", "heads"),
+        *_numbers("op", "kind", "n", "m", "k", "heads", "before", "columns"),
         *((name, COperand) for name in "yzabc"),
         ("memory", ctypes.c_int64 * len(MEMORY)),
         ("w", PackedLinear),
@@ -206,6 +263,7 @@ class CCall(ctypes.Structure):
         "step",
         "keys",
         "words",
+        "past",
         "slots",
         "at",
         "apart",

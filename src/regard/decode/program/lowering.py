@@ -17,7 +17,15 @@ import torch
 from torch import Tensor, nn
 
 from regard.decode.program import boundary
-from regard.decode.program.instructions import BLOCK, Instruction, Lowered, Operand, Slot, TorchNode
+from regard.decode.program.instructions import (
+    BLOCK,
+    Appended,
+    Instruction,
+    Lowered,
+    Operand,
+    Slot,
+    TorchNode,
+)
 from regard.decode.program.recorder import Node
 from regard.decode.program.replay import Program
 from regard.decode.program.rows import (
@@ -36,7 +44,7 @@ from regard.decode.program.rows import (
 )
 from regard.decode.program.tree import Extent, Ref, refs
 
-__all__ = ["HANDLERS", "Lowering", "handles", "lower"]
+__all__ = ["HANDLERS", "Lowering", "handles", "lower", "weight_of"]
 
 Handler = Callable[..., Any]
 HANDLERS: dict[str, Handler] = {}
@@ -61,7 +69,14 @@ def lower(program: Program) -> Lowered:
     Raises:
         NotLowered: nothing would be left for C, or a part of it has no such form.
     """
-    for name in ("views", "math", "operations", "experts"):  # they know this module
+    for name in (
+        "views",
+        "math",
+        "operations",
+        "experts",
+        "past",
+        "attention",
+    ):  # they know this module
         import_module(f"regard.decode.program.lowering_{name}")
     by_torch: dict[int, str] = {}
     while True:
@@ -96,6 +111,8 @@ class Lowering:
         self.aliases: dict[int, int] = {}
         self.keys: Any = None
         self.words: Any = None
+        self.past: Any = None
+        self.appended: list[Appended] = []
         self.products = 0
         self.values: dict[int, Any] = {}
         self.uses = Counter(n for node in program.nodes for n in node.reads)
@@ -147,6 +164,8 @@ class Lowering:
             self.products,
             self.hosts,
             self.aliases,
+            self.appended,
+            self.past,
         )
 
     def _lower(self, node: Node) -> None:
@@ -365,6 +384,15 @@ class Lowering:
         if value.width % BLOCK == 0:
             return True
         return value.whole and own.width == value.width and not own.compact and own.value is None
+
+
+def weight_of(layer: Any) -> Tensor:
+    """The weight of a plain layer without a bias, which C applies in the place of calling it."""
+    kind: type = type(layer)
+    if kind is not nn.Linear or layer.bias is not None or "forward" in vars(layer):
+        raise NotLowered(f"a score with a {kind.__name__}")
+    weight: Tensor = layer.weight.detach()
+    return weight
 
 
 def _space(values: Sequence[RowValue]) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 from regard.decode.program.instructions import BINARY, SCALE, SHIFT, UNARY, Operand
 from regard.decode.program.lowering import Lowering, handles
+from regard.decode.program.lowering_integers import whole
 from regard.decode.program.recorder import Node
 from regard.decode.program.rows import (
     CONSTANT,
@@ -20,7 +21,7 @@ from regard.decode.program.tree import Ref
 
 __all__: list[str] = []
 
-COMPARISONS = {"eq": 0, "ge": 1, "ne": 2}
+COMPARISONS = {"eq": 0, "ge": 1, "ne": 2, "lt": 3}
 
 
 @handles("linear")
@@ -38,9 +39,12 @@ def linear(low: Lowering, node: Node, x: Any, weight: Any, bias: Any = None) -> 
 def add(low: Lowering, node: Node, a: Any, b: Any, alpha: Any = 1) -> Any:
     if alpha != 1 or not isinstance(a, Ref):
         raise NotLowered("add with a factor")
+    x = low.get(a, lazy=True)
+    if isinstance(x, Integers):
+        return whole(low, node, a, b, "add")
     if not isinstance(b, Ref):
         return _scalar(low, node, a, b, SHIFT)
-    x, y = low.get(a, lazy=True), low.get(b, lazy=True)
+    y = low.get(b, lazy=True)
     both = isinstance(x, Sum) and isinstance(y, Sum) and not x.act and not y.act
     if both and low.once(a) and low.once(b) and len(x.parts[0][1]) == len(y.parts[0][1]):
         bias = x.bias if y.bias is None else y.bias if x.bias is None else x.bias + y.bias
@@ -56,7 +60,9 @@ def add(low: Lowering, node: Node, a: Any, b: Any, alpha: Any = 1) -> Any:
 
 
 @handles("sub", "maximum")
-def subtract(low: Lowering, node: Node, a: Any, b: Any, alpha: Any = 1) -> RowValue:
+def subtract(low: Lowering, node: Node, a: Any, b: Any, alpha: Any = 1) -> Any:
+    if alpha == 1 and isinstance(low.get(a, lazy=True), Integers):
+        return whole(low, node, a, b, node.short)
     if alpha != 1 or not isinstance(b, Ref):
         raise NotLowered("a difference of this form")
     return _binary(low, node, a, b, node.name.split(".")[1])

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import native
+from regard.attention import Memory
 from regard.attention.recording import active
 from regard.decode.program.instructions import (
     BY_KEYS,
@@ -29,8 +30,8 @@ from regard.decode.program.packed_weights import Panels
 from regard.decode.program.recorder import Node, NotRecorded
 from regard.decode.program.replay import Binding, filler, store, with_lengths
 from regard.decode.program.rows import NotLowered
-from regard.decode.program.tree import Extent, Ref, leaves, map_leaves, refs, tensors
-from regard.native.gate import expect
+from regard.decode.program.step_values import Places, StepValues, size_of
+from regard.decode.program.tree import Ref, leaves, map_leaves, records, refs, tensors
 from regard.protocols import Decoding, Encoded, Inputs
 
 __all__ = ["RecordedDecoder"]
@@ -38,6 +39,8 @@ __all__ = ["RecordedDecoder"]
 ROOM = 16
 """Floats of scores that a thread needs beside one a key."""
 MOST_THREADS = 64
+SETTINGS = ("kind", "n", "m", "k", "heads", "before", "columns", "x")
+"""What an instruction has in C as it has it here."""
 
 
 class RecordedDecoder(Panels):
@@ -64,7 +67,7 @@ class RecordedDecoder(Panels):
         for to, one in zip(self._code, lowered.code, strict=True):
             self._fill(to, one)
         self._slots = (CSlot * count)()
-        self._places = _Places(count)
+        self._places = Places(count)
         for number, slot in enumerate(lowered.slots):
             self._slots[number] = CSlot(slot.space, slot.width, slot.integers, slot.compact)
             if slot.constant is not None:
@@ -99,7 +102,8 @@ class RecordedDecoder(Panels):
 
     def _fill(self, to: CInstruction, one: Instruction) -> None:
         to.op = NAMES.index(one.op)
-        to.kind, to.n, to.m, to.k, to.heads, to.x = one.kind, one.n, one.m, one.k, one.heads, one.x
+        for name in SETTINGS:
+            setattr(to, name, getattr(one, name))
         for name, operand in one.operands.items():
             place = COperand(operand.slot, operand.offset, operand.by_step, operand.stride)
             setattr(to, name, place)
@@ -145,6 +149,8 @@ class RecordedDecoder(Panels):
             name: values[x.index] if isinstance(x, Ref) else map_leaves(x, leave)
             for name, x in known.items()
         }
+        if values.longer:
+            carried = _with_room(carried, values.longer)
         return values[logits.index], Decoding(decoding.memories, carried, decoding.step + 1)
 
     def _batch(self, decoding: Decoding) -> "_Batch":
@@ -189,7 +195,7 @@ class RecordedDecoder(Panels):
 
     def _step(
         self, batch: "_Batch", tokens: Tensor, decoding: Decoding, binding: Binding
-    ) -> "_Values":
+    ) -> StepValues:
         lowered, sizes, places = self.lowered, binding.sizes, batch.places.copy()
         sentences, width = tokens.shape
         rows = sentences * width
@@ -197,18 +203,20 @@ class RecordedDecoder(Panels):
             slot = lowered.entered.get(number)
             if slot is not None:
                 places.read(slot, x, sentences if lowered.slots[slot].space else rows)
-        keys, words = (_size(x, sizes) for x in (lowered.keys, lowered.words))
-        values = _Values(lowered, sizes, {**self._constants, **binding.values})
+        keys, words = (size_of(x, sizes) for x in (lowered.keys, lowered.words))
+        values = StepValues(lowered, sizes, {**self._constants, **binding.values})
         for number, slot in lowered.made.items():
             values[number] = torch.empty(values.shape(number), dtype=lowered.program.dtypes[number])
             places.read(slot, values[number], sentences if lowered.slots[slot].space else rows)
+        self._lengthen(decoding, values, places, rows)
         later = [n for node in self._hosts for n in node.makes if n in lowered.entered]
         for number in later:  # until they are made nothing of them can be read
             places.put(lowered.entered[number], ctypes.addressof(self._slots), 0)
         if self._hosts:
             values |= zip(self._memories, tensors(self._memories_of(decoding)), strict=True)
+        past = size_of(lowered.past, sizes)
         threads = min(native.threads(rows * lowered.products), MOST_THREADS)
-        sizes_of_room = sentences, rows, keys, words, threads
+        sizes_of_room = sentences, rows, max(keys, _wide(past)), words, threads
         room = batch.rooms.get(sizes_of_room) or self._room(places, *sizes_of_room)
         batch.rooms[sizes_of_room] = room
         work = self._rooms.pop() if self._rooms else torch.empty(0)
@@ -219,6 +227,7 @@ class RecordedDecoder(Panels):
             decoding.step,
             keys,
             words,
+            past,
             len(self._slots),
             *places.addresses(),
             work.data_ptr(),
@@ -232,13 +241,26 @@ class RecordedDecoder(Panels):
         self._rooms[:] = [work]
         return values
 
+    def _lengthen(self, decoding: Decoding, values: StepValues, places: Places, rows: int) -> None:
+        """Make room for a key in each cache, where C writes it."""
+        known = self.lowered.program.inputs["carried"]
+        for one in self.lowered.appended:
+            memory = _found(known, decoding.carried, one.memory)
+            longer, buffers = memory.extended(1, one.kinds)
+            values.longer.append(longer)
+            store(one.out, longer, values)
+            for number, buffer in zip(one.numbers, buffers, strict=True):
+                slot = self.lowered.entered.get(number)
+                if slot is not None:
+                    places.read(slot, buffer, rows)
+
     @torch.no_grad()
     def _by_torch(
         self,
         host: "_Host",
-        values: "_Values",
+        values: StepValues,
         sizes: dict[int, int],
-        places: "_Places",
+        places: Places,
         rows: tuple[int, int],
     ) -> None:
         """Compute a node that C does not know; what C reads of it gets a place."""
@@ -255,7 +277,7 @@ class RecordedDecoder(Panels):
                 places.read(slot, x, rows[0] if own.space else rows[1])
 
     def _room(
-        self, places: "_Places", sentences: int, rows: int, keys: int, words: int, threads: int
+        self, places: Places, sentences: int, rows: int, keys: int, words: int, threads: int
     ) -> int:
         """Floats of the work space, as program.c counts them."""
         count = threads * (_wide(keys) + ROOM)
@@ -276,55 +298,6 @@ class _Host:
         self.node, self.args, self.kwargs = node, filler(node.args), filler(node.kwargs)
 
 
-class _Places:
-    """Where the tensors of slots are; keeps them alive."""
-
-    def __init__(self, count: int) -> None:
-        self.at, self.apart, self.size = ((ctypes.c_int64 * count)() for _ in range(3))
-        self.held: list[Tensor] = []
-
-    def copy(self) -> "_Places":
-        """The same for one more step or batch."""
-        made = object.__new__(_Places)
-        made.at, made.apart, made.size = (
-            type(one).from_buffer_copy(one) for one in (self.at, self.apart, self.size)
-        )
-        made.held = [*self.held]
-        return made
-
-    def put(self, slot: int, address: int, width: int) -> None:
-        """A slot whose rows lie behind each other."""
-        self.at[slot], self.apart[slot], self.size[slot] = address, width, width
-
-    def read(self, slot: int, x: Tensor, rows: int, *, borrowed: bool = False) -> None:
-        """A slot that is a tensor with `rows` rows; `borrowed`: others keep it alive."""
-        given, x = x, x.contiguous()
-        if not borrowed or x is not given:
-            self.held.append(x)
-        address = expect("a value of the step", x, x.dtype, tuple(x.shape))
-        self.put(slot, address, x.numel() // max(rows, 1))
-
-    def addresses(self) -> tuple[int, int, int]:
-        """Of the three tables."""
-        return tuple(map(ctypes.addressof, (self.at, self.apart, self.size)))  # type: ignore[return-value]
-
-
-class _Values(dict[int, Tensor]):
-    """The tensors of a step by their numbers; views of others are made when they are read."""
-
-    def __init__(self, lowered: Lowered, sizes: dict[int, int], known: dict[int, Tensor]) -> None:
-        super().__init__(known)
-        self._lowered, self._sizes = lowered, sizes
-
-    def shape(self, number: int) -> list[int]:
-        """The shape of a value."""
-        return [_size(n, self._sizes) for n in self._lowered.program.shapes[number]]
-
-    def __missing__(self, number: int) -> Tensor:
-        other = self[self._lowered.aliases[number]]
-        return self.setdefault(number, other.reshape(self.shape(number)))
-
-
 @dataclass(frozen=True)
 class _Batch:
     """The tensors of memories, their sizes, and where they are."""
@@ -332,7 +305,7 @@ class _Batch:
     tensors: list[weakref.ref[Tensor]]
     memories: dict[str, weakref.ref[Any]]
     binding: Binding
-    places: _Places
+    places: Places
     rooms: dict[tuple[int, ...], int] = field(default_factory=dict)
 
     def has(self, memories: Any) -> bool:
@@ -357,12 +330,23 @@ def _weak(memories: Any) -> dict[str, weakref.ref[Any]]:
         return {}
 
 
+def _found(known: Any, given: Any, wanted: Memory) -> Memory:
+    """What was given in the place of a memory of the program's inputs."""
+    place = records(known, Memory).index(wanted)
+    found: Memory = records(dict(given), Memory)[place]
+    return found
+
+
+def _with_room(carried: Any, longer: list[Memory]) -> Any:
+    """What is carried; caches that grew have the room that they grew into."""
+    for name, x in carried.items():
+        for one in longer if isinstance(x, Memory) else ():
+            x = carried[name] = x.with_room_of(one)
+    return carried
+
+
 def _wide(n: int) -> int:
     return n + -n % 16
-
-
-def _size(n: Any, sizes: dict[int, int]) -> int:
-    return n.at(sizes) if isinstance(n, Extent) else n or 0
 
 
 def _ends(lowered: Lowered) -> list[int]:

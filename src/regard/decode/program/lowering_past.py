@@ -1,0 +1,177 @@
+"""How caches are lowered: a key more at each step, and attention to what they hold."""
+
+import math
+from typing import Any
+
+from regard.attention import (
+    BucketBias,
+    Causal,
+    Directional,
+    Dot,
+    General,
+    Memory,
+    RelativeBias,
+    RelativeKeys,
+    RelativeValues,
+    ScaledDot,
+    Softmax,
+    WeightedSum,
+)
+from regard.decode.program.instructions import (
+    LONGEST_TABLE,
+    PAST_BIASED,
+    PAST_ONLY,
+    Appended,
+    Operand,
+)
+from regard.decode.program.lowering import Lowering, handles, weight_of
+from regard.decode.program.recorder import Node
+from regard.decode.program.rows import PER_ROW, NotLowered, RowAxis, Sum
+from regard.decode.program.tree import Extent, records
+
+__all__ = ["attend_past"]
+
+
+@handles("append")
+def append(
+    low: Lowering, node: Node, memory: Any, key: Any, value: Any, prepared: Any = None
+) -> None:
+    """Python makes room in the cache; C writes the new key and value there."""
+    out: Any = node.out
+    if memory not in records(low.program.inputs["carried"], Memory):
+        raise NotLowered("a cache that is no input")
+    olds, news, outs = (_refs(*_parts(memory)), _refs(key, value, prepared), _refs(*_parts(out)))
+    if not len(olds) == len(news) == len(outs):
+        raise NotLowered("append of other tensors than the cache has")
+    pairs = [(old.index, new.index) for old, new in zip(olds, news, strict=True)]
+    kinds = [pairs.index(pair) for pair in pairs]
+    shape = low.program.shapes[out.key.index]
+    labels = [low.symbols.label(n) for n in shape]
+    heads = shape[2] if memory.heads else 1
+    past = shape[-2]
+    if labels[:2] != ["B", "W"] or len(shape) != 4 + memory.heads or not _at_step(low, past):
+        raise NotLowered("a cache of another form")
+    if low.past not in (None, past):
+        raise NotLowered("caches of different sizes")
+    rows = {i: low.straight(low.rows(news[i])) for i in set(kinds)}
+    sizes = {i: low.program.shapes[outs[i].index][-1] for i in rows}
+    if any(x.space != PER_ROW or x.width != heads * sizes[i] for i, x in rows.items()):
+        raise NotLowered("keys of another form")
+    read = {i: low.operand(x) for i, x in rows.items()}
+    slots = {i: low.slot(0, value=outs[i].index) for i in rows}
+    for i, slot in slots.items():
+        low.emit("APPEND", n=sizes[i], heads=heads, y=Operand(slot), a=read[i])
+    for one, i in zip(outs, kinds, strict=True):
+        low.entered[one.index], low.values[one.index] = slots[i], None
+        low.tensors.add(one.index)
+    low.past = past
+    low.appended.append(Appended(memory, out, kinds, [one.index for one in outs]))
+
+
+def _parts(memory: Any) -> tuple[Any, Any, Any]:
+    return memory.key, memory.value, memory.prepared
+
+
+def _refs(key: Any, value: Any, prepared: Any) -> list[Any]:
+    """Key, value and prepared keys as a flat list."""
+    return [
+        key,
+        value,
+        *(prepared if isinstance(prepared, tuple) else [prepared] * (prepared is not None)),
+    ]
+
+
+def _at_step(low: Lowering, size: Any) -> bool:
+    """Whether a size is that of the step and a constant."""
+    return isinstance(size, Extent) and size.a == 1 and size.symbols == (low.symbols.step,)
+
+
+def attend_past(low: Lowering, node: Node, query: Any, memory: Any, call: Any, at: Any) -> bool:
+    """Lower attention to a cache by dot products; whether it is to one."""
+    own = memory.key if memory.prepared is None else memory.prepared
+    caches = [n for one in low.appended for n in one.numbers]
+    if isinstance(own, tuple) or own.index not in caches or memory.value.index not in caches:
+        return False
+    score, read, position, mask = call.score, call.read, call.position, call.mask
+    kind = _sees(mask)
+    names = ", ".join(type(part).__name__ for part in (score, call.select, read, position))
+    known = (
+        type(call.select) is Softmax
+        and type(score) in (Dot, General, ScaledDot, RelativeKeys)
+        and type(read) in (WeightedSum, RelativeValues)
+        and type(position) in (type(None), RelativeBias, BucketBias)
+    )
+    if not known or call.carry is not None or getattr(read, "scale", None) is not None:
+        raise NotLowered(f"attend with {names}")
+    if memory.mask is not None or node.out.weights is not None:
+        raise NotLowered("attend to a cache with a mask, or with weights")
+    if at is not None and at != Extent(low.past.c - 1, 1, low.past.symbols):
+        raise NotLowered("a query at another place than the last")
+    keys, values = (low.program.shapes[x.index] for x in (own, memory.value))
+    n, m, heads = keys[-1], values[-1], keys[2] if memory.heads else 1
+    x = low.straight(low.rows(query))
+    if type(score) is General:
+        if heads > 1:
+            raise NotLowered("General with several heads")
+        row = (RowAxis("R"), RowAxis("f", n, 1))
+        x = low.solid(Sum(((x, weight_of(score.project)),), None, row))
+    if x.space != PER_ROW or x.width != heads * n:
+        raise NotLowered("a query of another form")
+    more, slots, columns = _tables(low, call, heads)
+    scale = 1 / math.sqrt(n) if type(score) in (ScaledDot, RelativeKeys) else 1.0
+    if type(score) is Dot:
+        scale = score.scale
+    if "c" in more and call.select.temperature != 1:
+        raise NotLowered("biases and a temperature")
+    made = low.fresh(heads * m, low.symbols.axes(low.program.shapes[node.out.context.index]))
+    low.emit(
+        "ATTEND_PAST",
+        kind=kind + (PAST_BIASED if "c" in more else 0),
+        n=n,
+        m=m,
+        heads=heads,
+        before=-1 if getattr(mask, "left", None) is None else mask.left,
+        columns=columns,
+        x=scale / call.select.temperature,
+        y=Operand(made.slot),
+        a=low.operand(x),
+        memory={"keys": low.entered[own.index], "values": low.entered[memory.value.index], **slots},
+        **more,
+    )
+    low.values[node.out.context.index] = made
+    return True
+
+
+def _sees(mask: Any) -> int:
+    """What a mask leaves of the past, where the query stands at its end."""
+    if mask is None or (type(mask) is Causal and mask.right == 0):
+        return 0
+    if type(mask) is Directional and mask.direction == "forward":
+        return PAST_ONLY
+    raise NotLowered(f"attend with a {type(mask).__name__}")
+
+
+def _tables(low: Lowering, call: Any, heads: int) -> tuple[dict[str, Any], dict[str, int], int]:
+    """What belongs to distances: operands, slots, and how many distances there are."""
+    more: dict[str, Any] = {}
+    slots: dict[str, int] = {}
+    sizes = set()
+
+    def table(part: Any, axes: int) -> Operand:
+        """From the query's own place on backwards, a table for each head."""
+        x = part.table.detach()
+        x = x if x.dim() == axes else x.expand(heads, *x.shape)
+        x = x[:, : part.clip + 1].flip(1)
+        sizes.add(x.shape[1])
+        return low.constant_rows(x)
+
+    if call.position is not None:
+        more["c"] = table(call.position, 2)
+    if type(call.score) is RelativeKeys:
+        slots["packed"] = table(call.score, 3).slot
+    if type(call.read) is RelativeValues:
+        slots["state"] = table(call.read, 3).slot
+    columns = max(sizes, default=0)
+    if len(sizes) > 1 or columns > LONGEST_TABLE:
+        raise NotLowered("relative positions of different reach, or of a long one")
+    return more, slots, columns

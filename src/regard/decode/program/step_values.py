@@ -1,0 +1,68 @@
+"""The tensors of one step of a program, and where they lie."""
+
+import ctypes
+from typing import Any
+
+from torch import Tensor
+
+from regard.attention import Memory
+from regard.decode.program.instructions import Lowered
+from regard.decode.program.tree import Extent
+from regard.native.gate import expect
+
+__all__ = ["Places", "StepValues", "size_of"]
+
+
+class Places:
+    """Where the tensors of slots are; keeps them alive."""
+
+    def __init__(self, count: int) -> None:
+        self.at, self.apart, self.size = ((ctypes.c_int64 * count)() for _ in range(3))
+        self.held: list[Tensor] = []
+
+    def copy(self) -> "Places":
+        """The same for one more step or batch."""
+        made = object.__new__(Places)
+        made.at, made.apart, made.size = (
+            type(one).from_buffer_copy(one) for one in (self.at, self.apart, self.size)
+        )
+        made.held = [*self.held]
+        return made
+
+    def put(self, slot: int, address: int, width: int) -> None:
+        """A slot whose rows lie behind each other."""
+        self.at[slot], self.apart[slot], self.size[slot] = address, width, width
+
+    def read(self, slot: int, x: Tensor, rows: int, *, borrowed: bool = False) -> None:
+        """A slot that is a tensor with `rows` rows; `borrowed`: others keep it alive."""
+        given, x = x, x.contiguous()
+        if not borrowed or x is not given:
+            self.held.append(x)
+        address = expect("a value of the step", x, x.dtype, tuple(x.shape))
+        self.put(slot, address, x.numel() // max(rows, 1))
+
+    def addresses(self) -> tuple[int, int, int]:
+        """Of the three tables."""
+        return tuple(map(ctypes.addressof, (self.at, self.apart, self.size)))  # type: ignore[return-value]
+
+
+class StepValues(dict[int, Tensor]):
+    """The tensors of a step by their numbers; views of others are made when they are read."""
+
+    def __init__(self, lowered: Lowered, sizes: dict[int, int], known: dict[int, Tensor]) -> None:
+        super().__init__(known)
+        self._lowered, self._sizes = lowered, sizes
+        self.longer: list[Memory] = []
+
+    def shape(self, number: int) -> list[int]:
+        """The shape of a value."""
+        return [size_of(n, self._sizes) for n in self._lowered.program.shapes[number]]
+
+    def __missing__(self, number: int) -> Tensor:
+        other = self[self._lowered.aliases[number]]
+        return self.setdefault(number, other.reshape(self.shape(number)))
+
+
+def size_of(n: Any, sizes: dict[int, int]) -> int:
+    """A number that may follow from sizes; 0 where there is none."""
+    return n.at(sizes) if isinstance(n, Extent) else n or 0
