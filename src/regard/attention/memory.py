@@ -118,25 +118,7 @@ class Memory:
         kinds = [pairs.index(pair) for pair in pairs]
         if torch.is_grad_enabled() and any(t.requires_grad for t in (*olds, *news)):
             return self._of(_each(kinds, lambda i: torch.cat([olds[i], news[i]], -2)), None)
-        old, (longer, buffers) = len(self), self.extended(key.shape[-2], kinds)
-        for i in set(kinds):
-            buffers[i][..., old : len(longer), :] = news[i]
-        return longer
-
-    def extended(self, count: int, kinds: list[int]) -> tuple["Memory", list[Tensor]]:
-        """A new Memory with `count` keys more, whose numbers are still to be written; see `append`.
-
-        Args:
-            kinds: leaf i of key, value and prepared keys shares its tensor with leaf `kinds[i]`.
-
-        Returns:
-            It, and the buffers of its leaves, contiguous, with room behind its last key.
-
-        Raises:
-            RequestError: if this memory was already extended.
-        """
-        olds = _leaves(self.key, self.value, self.prepared)
-        old, new = len(self), len(self) + count
+        old, new = len(self), len(self) + key.shape[-2]
         room = self._room
         if room is not None and room.used != old:
             raise RequestError(
@@ -148,14 +130,10 @@ class Memory:
             if room is not None:
                 room.used = new  # the old chain ends here, whatever holds it
             room = _Room(old, kinds, _each(kinds, lambda i: _grown(olds[i], capacity)))
+        for i in set(kinds):
+            room.buffers[i][..., old:new, :] = news[i]
         room.used = new
-        return self._of(_views(room), room), [room.buffers[i] for i in kinds]
-
-    def with_room_of(self, other: "Memory") -> "Memory":
-        """This memory with the spare room of another one, where it is made of its tensors."""
-        own, theirs = (_leaves(one.key, one.value, one.prepared) for one in (self, other))
-        same = len(own) == len(theirs) and all(a is b for a, b in zip(own, theirs, strict=True))
-        return replace(self, _room=other._room) if same else self
+        return self._of(_views(room), room)
 
     def select(self, index: Tensor) -> "Memory":
         """Re-order along the last batch axis, as a cache follows the hypotheses of a beam.

@@ -18,7 +18,8 @@ REGARD_API const int64_t regard_layout_program_operand[] = {
 #undef L
 #define L(field) REGARD_FIELD(instruction, field)
 REGARD_API const int64_t regard_layout_program_instruction[] = {
-    sizeof(instruction), L(op), L(kind), L(n), L(m), L(k), L(heads), L(before), L(columns), L(y), L(z), L(a), L(b), L(c),
+    sizeof(instruction), L(op), L(kind), L(n), L(m), L(k), L(heads), L(before), L(columns),
+    L(key_at), L(value_at), L(y), L(z), L(a), L(b), L(c),
     L(memory), L(w), L(w2), L(x), -1};
 #undef L
 #define L(field) REGARD_FIELD(program, field)
@@ -27,8 +28,8 @@ REGARD_API const int64_t regard_layout_program[] = {
 #undef L
 #define L(field) REGARD_FIELD(program_call, field)
 REGARD_API const int64_t regard_layout_program_call[] = {
-    sizeof(program_call), L(sentences), L(width), L(step), L(keys), L(words), L(past), L(slots), L(at), L(apart),
-    L(size), L(work), L(room), -1};
+    sizeof(program_call), L(sentences), L(width), L(step), L(keys), L(words), L(slots), L(past),
+    L(block_width), L(blocks), L(block_rows), L(ancestors), L(at), L(apart), L(size), L(work), L(room), -1};
 #undef L
 
 static const int64_t MOST = (int64_t)1 << 40; /* no size is larger, so sums of a few do not overflow */
@@ -109,10 +110,9 @@ static int memory_fits(const program *p, const program_call *c, const instructio
     return own[WEIGHTS] < 0 || held(p, c, own[WEIGHTS], PER_ROW, keys);
 }
 
-/* A cache: heads of n floats a key in each hypothesis's rows, with room for all that were written. */
-static int cached(const program *p, const program_call *c, int64_t s, int64_t heads, int64_t n) {
-    return is_slot(p, s, 0) && p->slot[s].space == PER_ROW && c->at[s] && c->apart[s] == c->size[s] &&
-           c->size[s] % (heads * n) == 0 && c->size[s] / (heads * n) >= c->past;
+/* A cache: heads of n floats a key, so far from the beginning of a block's row. */
+static int cached(const program_call *c, int64_t at, int64_t heads, int64_t n) {
+    return sane(at) && at + heads * n <= c->block_width;
 }
 
 /* A table of vectors that belong to distances. */
@@ -126,8 +126,8 @@ static int looks_back(const program *p, const program_call *c, const instruction
     if (i->n < 1 || i->n > most || i->m < 1 || i->m > most || i->heads < 1 || i->heads > most >> 8) return 0;
     if (c->past < 1 || c->past > most || i->before < -1 || i->before > most) return 0;
     if (i->op == APPEND)
-        return row(p, c, &i->a, i->heads * i->n) && cached(p, c, i->y.slot, i->heads, i->n) && !i->y.offset;
-    return cached(p, c, own[KEYS], i->heads, i->n) && cached(p, c, own[VALUES], i->heads, i->m) &&
+        return row(p, c, &i->a, i->heads * i->n) && cached(c, i->key_at, i->heads, i->n);
+    return cached(c, i->key_at, i->heads, i->n) && cached(c, i->value_at, i->heads, i->m) &&
            row(p, c, &i->a, i->heads * i->n) && written(p, c, &i->y, i->heads * i->m) &&
            i->columns >= 0 && i->columns <= LONGEST_TABLE && by_distance(p, c, own[PACKED], i, i->n) &&
            by_distance(p, c, own[STATE], i, i->m) &&
@@ -265,10 +265,11 @@ static int instruction_fits(const program *p, const program_call *c, const instr
 static int fits(const program *p, const program_call *c, int64_t threads) {
     if (p->slots < 1 || p->slots > MOST_SLOTS || c->slots != p->slots || !sane(p->instructions)) return 0;
     if (!sane(c->sentences) || !sane(c->width) || !sane(c->step) || !sane(c->keys) || !sane(c->words) ||
-        !sane(c->past))
+        !sane(c->past) || !sane(c->block_width))
         return 0;
+    if (c->past && (!c->blocks || !c->block_rows || !c->ancestors)) return 0;
     if (c->width > 0 && c->sentences > (MOST >> 10) / c->width) return 0;
-    int64_t room = threads * (wide(most_keys(c)) + 16);
+    int64_t room = threads * room_of_thread(c);
     for (int64_t s = 0; s < p->slots; s++) {
         const slot *own = p->slot + s;
         if (own->space < PER_ROW || own->space > CONSTANT || own->width < BY_WORDS || own->width >= MOST ||
@@ -297,9 +298,24 @@ static int attention(int64_t op) {
     return (op >= ATTEND_ADDITIVE && op <= ATTEND_DOT) || (op >= SCORE_DOT && op <= READ);
 }
 
+/* Whether each hypothesis's keys are rows of the blocks: in the new one its own. */
+static int ancestors_fit(const program_call *c) {
+    const int64_t rows = c->sentences * c->width;
+    if (!c->past) return 1;
+    if (c->block_rows[c->past - 1] < rows) return 0;
+    for (int64_t r = 0; r < rows; r++) {
+        const int32_t *own = c->ancestors + r * c->past;
+        for (int64_t j = 0; j < c->past; j++)
+            if (own[j] < 0 || own[j] >= c->block_rows[j]) return 0;
+        if (own[c->past - 1] != r) return 0;
+    }
+    return 1;
+}
+
 /* Ids that are looked up, lengths and copied words that are given: contents of memory of others.
  * What an instruction makes of ids is checked too, as it is made. */
 static int contents(const program *p, const program_call *c) {
+    if (!ancestors_fit(c)) return BAD_ID;
     for (int64_t k = 0; k < p->instructions; k++) {
         const instruction *i = p->code + k;
         if (attention(i->op) && i->memory[LENGTHS] >= 0 &&
@@ -338,7 +354,7 @@ static void each_part(void *context, int64_t begin, int64_t end) {
             base[s] = all->base[s] + row * all->apart[s] * (own->integers ? 2 : 1);
         }
         const program_part t = {p, c, first, last - first, (last - first) * c->width, base, all->apart,
-                                all->scores + part * (wide(most_keys(c)) + 16)};
+                                all->scores + part * room_of_thread(c)};
         REGARD_DISPATCH(run_part, (&t, all->failed + part));
     }
 }
@@ -363,7 +379,7 @@ REGARD_API int regard_program_step(const void *plan, const void *call, int32_t t
     float *base[MOST_SLOTS];
     int64_t apart[MOST_SLOTS];
     parts all = {p, c, base, apart, c->work, threads, {0}};
-    float *room = c->work + threads * (wide(most_keys(c)) + 16);
+    float *room = c->work + threads * room_of_thread(c);
     for (int64_t s = 0; s < p->slots; s++) {
         const slot *own = p->slot + s;
         if (c->at[s]) {

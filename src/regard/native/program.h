@@ -36,7 +36,7 @@ enum { SELECT_ALL, SELECT_SMOOTH, SELECT_AT_STEP, SELECT_STOPPED, SELECT_PREDICT
 enum { KEYS, PACKED, VALUES, LENGTHS, WEIGHTS, STATE, NEW_STATE, MEMORY }; /* slots of a memory */
 
 typedef struct {
-    int64_t op, kind, n, m, k, heads, before, columns;
+    int64_t op, kind, n, m, k, heads, before, columns, key_at, value_at;
     operand y, z, a, b, c;
     int64_t memory[MEMORY]; /* -1: there is none */
     linear w, w2;
@@ -50,7 +50,11 @@ typedef struct {
 } program;
 
 typedef struct {
-    int64_t sentences, width, step, keys, words, past, slots; /* past: keys of caches, the new one too */
+    int64_t sentences, width, step, keys, words, slots;
+    int64_t past, block_width;   /* keys of caches, the new one too, and what all caches have of one */
+    float *const *blocks;        /* (past): what hypotheses wrote in a step, row by row */
+    const int64_t *block_rows;   /* (past): how many rows */
+    const int32_t *ancestors;    /* (rows, past): which row of each block is a hypothesis's own */
     void *const *at;      /* by slot; NULL: in the work space */
     const int64_t *apart; /* by slot with an address: items from row to row */
     const int64_t *size;  /* and how many of a row may be touched */
@@ -75,6 +79,11 @@ static inline int64_t rows_of(const program_call *c, const slot *s) {
 /* As many keys as any memory has. */
 static inline int64_t most_keys(const program_call *c) { return c->keys > c->past ? c->keys : c->past; }
 
+/* Floats that a thread needs beside slots: scores, and where the keys of caches lie. */
+static inline int64_t room_of_thread(const program_call *c) {
+    return wide(most_keys(c)) + 16 + 2 * wide(c->past);
+}
+
 /* A part of the sentences: where each slot's first row of it lies, and how far the next is. */
 typedef struct {
     const program *p;
@@ -82,7 +91,7 @@ typedef struct {
     int64_t first, sentences, rows;
     float **base;
     int64_t *apart; /* in items */
-    float *scores;  /* most_keys + 16 */
+    float *scores;  /* room_of_thread */
 } program_part;
 
 #endif

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from regard.attention import Memory
 from regard.decode.program.instructions import BLOCK, Operand, TorchNode, read_slots
 from regard.decode.program.recorder import Node
 from regard.decode.program.rows import (
@@ -25,7 +26,7 @@ from regard.decode.program.tree import refs
 if TYPE_CHECKING:
     from regard.decode.program.lowering import Lowering
 
-__all__ = ["enter", "host", "leave"]
+__all__ = ["enter", "host", "leave", "leave_all", "parts_of"]
 
 
 def enter(low: "Lowering", number: int, space: int) -> None:
@@ -79,6 +80,32 @@ def _sizes_of_memories(low: "Lowering") -> set[Any]:
     """How many keys a memory may have: the second size of what a step reads of the source."""
     numbers = refs(low.program.inputs["memories"])
     return {shape[1] for n in numbers if len(shape := low.program.shapes[n]) > 1}
+
+
+def leave_all(low: "Lowering") -> None:
+    """Have every output as a tensor, but for caches: they stay in blocks.
+
+    Raises:
+        NoTensor: C cannot give one.
+    """
+    outputs = low.program.outputs
+    carried = dict(outputs["carried"])
+    for name, cache in low.caches.items():
+        places = {n: leaf for one in low.caches.values() for n, leaf in one.places}
+        grown = parts_of(carried.pop(name, None))
+        if [places.get(ref.index) for ref in grown] != cache.leaves:
+            raise NoTensor(cache.numbers[0], "a cache that is carried in another form")
+    for number in dict.fromkeys(refs((outputs["logits"], carried))):
+        leave(low, number)
+
+
+def parts_of(memory: Any) -> list[Any]:
+    """Key, value and prepared keys of a memory as a flat list; nothing of what is none."""
+    if not isinstance(memory, Memory):
+        return []
+    more: Any = memory.prepared
+    more = more if isinstance(more, tuple) else () if more is None else (more,)
+    return [memory.key, memory.value, *more]
 
 
 def leave(low: "Lowering", number: int) -> None:

@@ -33,13 +33,14 @@ __all__ = [
     "SHIFT",
     "STEP",
     "UNARY",
-    "Appended",
     "CCall",
     "CInstruction",
     "COperand",
     "CProgram",
     "CSlot",
+    "Cache",
     "Instruction",
+    "Leaf",
     "Lowered",
     "Operand",
     "Slot",
@@ -144,6 +145,8 @@ class Instruction:
     heads: int = 1
     before: int = 0
     columns: int = 0
+    key_at: int = 0
+    value_at: int = 0
     x: float = 0.0
     memory: dict[str, int] = field(default_factory=dict)
     w: tuple[Tensor, Tensor | None] | None = None
@@ -171,20 +174,34 @@ class TorchNode:
 
 
 @dataclass(frozen=True)
-class Appended:
-    """A cache that grows by a key: Python makes room, C writes into it.
+class Leaf:
+    """Where a tensor of a cache lies in a block's row: `heads` vectors of `size` floats."""
+
+    at: int
+    heads: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A memory that is carried and grows by a key in each step.
 
     Args:
-        memory: the cache before, an input of the program.
-        out: the cache after.
-        kinds: which of its tensors are one; see `Memory.extended`.
-        numbers: of its tensors.
+        memory: as the program reads it.
+        size: how many keys it has then.
+        leaves: of its key, value and prepared keys; those that are one tensor have one place.
+        numbers: of these in the memory that has grown.
     """
 
     memory: Memory
-    out: Memory
-    kinds: list[int]
+    size: Any
+    leaves: list[Leaf]
     numbers: list[int]
+
+    @property
+    def places(self) -> list[tuple[int, Leaf]]:
+        """The place of each number."""
+        return list(zip(self.numbers, self.leaves, strict=True))
 
 
 @dataclass
@@ -197,8 +214,9 @@ class Lowered:
         made: of the number of a tensor that C makes, its slot: outputs, and what PyTorch reads.
         hosts: what PyTorch computes, in order.
         aliases: of the number of a tensor, that of another one with the same numbers.
-        appended: caches that grow.
+        caches: memories that grow, by their names in `carried`.
         past: how many keys they have then; None: there are none.
+        block: how many floats all caches have of a key.
         keys: how many keys the memory has; None: there is no memory.
         words: how many words may be written, where that varies; else None.
         products: multiplications a row.
@@ -215,8 +233,9 @@ class Lowered:
     products: int = 0
     hosts: list[TorchNode] = field(default_factory=list)
     aliases: dict[int, int] = field(default_factory=dict)
-    appended: list[Appended] = field(default_factory=list)
+    caches: dict[str, Cache] = field(default_factory=dict)
     past: Any = None
+    block: int = 0
 
 
 def _numbers(*names: str) -> list[tuple[str, type]]:
@@ -239,7 +258,7 @@ class CInstruction(ctypes.Structure):
     """C's `instruction`."""
 
     _fields_ = [
-        *_numbers("op", "kind", "n", "m", "k", "heads", "before", "columns"),
+        *_numbers("op", "kind", "n", "m", "k", "heads", "before", "columns", "key_at", "value_at"),
         *((name, COperand) for name in "yzabc"),
         ("memory", ctypes.c_int64 * len(MEMORY)),
         ("w", PackedLinear),
@@ -263,8 +282,12 @@ class CCall(ctypes.Structure):
         "step",
         "keys",
         "words",
-        "past",
         "slots",
+        "past",
+        "block_width",
+        "blocks",
+        "block_rows",
+        "ancestors",
         "at",
         "apart",
         "size",

@@ -3,8 +3,7 @@
     lowered = lower(folded(program))
 
 Every value is a row of floats for a hypothesis or for a sentence, or a constant. Views change only
-how a row is read, and sums of products become one product. What C has no instruction for is
-refused with its name (`NotLowered`): the model then takes its steps itself.
+how a row is read, and sums of products become one product.
 """
 
 from collections import Counter
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 from regard.decode.program import boundary
 from regard.decode.program.instructions import (
     BLOCK,
-    Appended,
+    Cache,
     Instruction,
     Lowered,
     Operand,
@@ -112,7 +111,8 @@ class Lowering:
         self.keys: Any = None
         self.words: Any = None
         self.past: Any = None
-        self.appended: list[Appended] = []
+        self.caches: dict[str, Cache] = {}
+        self.block = 0
         self.products = 0
         self.values: dict[int, Any] = {}
         self.uses = Counter(n for node in program.nodes for n in node.reads)
@@ -149,8 +149,7 @@ class Lowering:
             except NotLowered as error:
                 self._restore(before)
                 boundary.host(self, node, str(error))
-        for number in dict.fromkeys(refs(self.program.outputs)):
-            boundary.leave(self, number)
+        boundary.leave_all(self)
         read = self._read()
         return Lowered(
             self.program,
@@ -164,8 +163,9 @@ class Lowering:
             self.products,
             self.hosts,
             self.aliases,
-            self.appended,
+            self.caches,
             self.past,
+            self.block,
         )
 
     def _lower(self, node: Node) -> None:

@@ -17,17 +17,19 @@ from regard.attention import (
     Softmax,
     WeightedSum,
 )
+from regard.decode.program.boundary import parts_of
 from regard.decode.program.instructions import (
     LONGEST_TABLE,
     PAST_BIASED,
     PAST_ONLY,
-    Appended,
+    Cache,
+    Leaf,
     Operand,
 )
 from regard.decode.program.lowering import Lowering, handles, weight_of
 from regard.decode.program.recorder import Node
 from regard.decode.program.rows import PER_ROW, NotLowered, RowAxis, Sum
-from regard.decode.program.tree import Extent, records
+from regard.decode.program.tree import Extent
 
 __all__ = ["attend_past"]
 
@@ -36,11 +38,13 @@ __all__ = ["attend_past"]
 def append(
     low: Lowering, node: Node, memory: Any, key: Any, value: Any, prepared: Any = None
 ) -> None:
-    """Python makes room in the cache; C writes the new key and value there."""
+    """C writes the new key and value into the block of the step."""
     out: Any = node.out
-    if memory not in records(low.program.inputs["carried"], Memory):
-        raise NotLowered("a cache that is no input")
-    olds, news, outs = (_refs(*_parts(memory)), _refs(key, value, prepared), _refs(*_parts(out)))
+    carried = low.program.inputs["carried"]
+    name = next((k for k, x in carried.items() if isinstance(x, Memory) and x == memory), None)
+    if name is None or name in low.caches:
+        raise NotLowered("a cache that is no input, or grows twice")
+    olds, news, outs = (parts_of(x) for x in (memory, Memory(key, value, None, prepared), out))
     if not len(olds) == len(news) == len(outs):
         raise NotLowered("append of other tensors than the cache has")
     pairs = [(old.index, new.index) for old, new in zip(olds, news, strict=True)]
@@ -58,27 +62,16 @@ def append(
     if any(x.space != PER_ROW or x.width != heads * sizes[i] for i, x in rows.items()):
         raise NotLowered("keys of another form")
     read = {i: low.operand(x) for i, x in rows.items()}
-    slots = {i: low.slot(0, value=outs[i].index) for i in rows}
-    for i, slot in slots.items():
-        low.emit("APPEND", n=sizes[i], heads=heads, y=Operand(slot), a=read[i])
-    for one, i in zip(outs, kinds, strict=True):
-        low.entered[one.index], low.values[one.index] = slots[i], None
-        low.tensors.add(one.index)
-    low.past = past
-    low.appended.append(Appended(memory, out, kinds, [one.index for one in outs]))
-
-
-def _parts(memory: Any) -> tuple[Any, Any, Any]:
-    return memory.key, memory.value, memory.prepared
-
-
-def _refs(key: Any, value: Any, prepared: Any) -> list[Any]:
-    """Key, value and prepared keys as a flat list."""
-    return [
-        key,
-        value,
-        *(prepared if isinstance(prepared, tuple) else [prepared] * (prepared is not None)),
-    ]
+    leaves, at = {}, low.block
+    for i, a in read.items():
+        low.emit("APPEND", n=sizes[i], heads=heads, key_at=at, a=a)
+        leaves[i] = Leaf(at, heads, sizes[i])
+        at += heads * sizes[i]
+    low.past, low.block = past, at
+    low.values.update({one.index: None for one in outs})
+    size = low.program.shapes[olds[0].index][-2]
+    numbers = [one.index for one in outs]
+    low.caches[name] = Cache(memory, size, [leaves[i] for i in kinds], numbers)
 
 
 def _at_step(low: Lowering, size: Any) -> bool:
@@ -89,7 +82,7 @@ def _at_step(low: Lowering, size: Any) -> bool:
 def attend_past(low: Lowering, node: Node, query: Any, memory: Any, call: Any, at: Any) -> bool:
     """Lower attention to a cache by dot products; whether it is to one."""
     own = memory.key if memory.prepared is None else memory.prepared
-    caches = [n for one in low.appended for n in one.numbers]
+    caches = {n: leaf for one in low.caches.values() for n, leaf in one.places}
     if isinstance(own, tuple) or own.index not in caches or memory.value.index not in caches:
         return False
     score, read, position, mask = call.score, call.read, call.position, call.mask
@@ -132,10 +125,12 @@ def attend_past(low: Lowering, node: Node, query: Any, memory: Any, call: Any, a
         heads=heads,
         before=-1 if getattr(mask, "left", None) is None else mask.left,
         columns=columns,
+        key_at=caches[own.index].at,
+        value_at=caches[memory.value.index].at,
         x=scale / call.select.temperature,
         y=Operand(made.slot),
         a=low.operand(x),
-        memory={"keys": low.entered[own.index], "values": low.entered[memory.value.index], **slots},
+        memory=slots,
         **more,
     )
     low.values[node.out.context.index] = made

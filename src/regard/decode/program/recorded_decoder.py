@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from regard import native
-from regard.attention import Memory
 from regard.attention.recording import active
+from regard.decode.program.caches import PackedPast
 from regard.decode.program.instructions import (
     BY_KEYS,
     BY_WORDS,
@@ -31,7 +31,8 @@ from regard.decode.program.recorder import Node, NotRecorded
 from regard.decode.program.replay import Binding, filler, store, with_lengths
 from regard.decode.program.rows import NotLowered
 from regard.decode.program.step_values import Places, StepValues, size_of
-from regard.decode.program.tree import Ref, leaves, map_leaves, records, refs, tensors
+from regard.decode.program.tree import Ref, leaves, map_leaves, refs, tensors
+from regard.decode.program.written import CACHES, as_blocks, as_memories
 from regard.protocols import Decoding, Encoded, Inputs
 
 __all__ = ["RecordedDecoder"]
@@ -39,7 +40,7 @@ __all__ = ["RecordedDecoder"]
 ROOM = 16
 """Floats of scores that a thread needs beside one a key."""
 MOST_THREADS = 64
-SETTINGS = ("kind", "n", "m", "k", "heads", "before", "columns", "x")
+SETTINGS = ("kind", "n", "m", "k", "heads", "before", "columns", "key_at", "value_at", "x")
 """What an instruction has in C as it has it here."""
 
 
@@ -81,6 +82,8 @@ class RecordedDecoder(Panels):
         ]
         self._hosts = [host.node for host in lowered.hosts]
         self._memories = refs(program.inputs["memories"])
+        outputs = program.outputs["carried"].items()
+        self._carried = {name: x for name, x in outputs if name not in lowered.caches}
         self._last: _Batch | None = None
         self._rooms: list[Tensor] = []  # work space that no thread uses now
         self.steps_of_model = 0
@@ -137,20 +140,22 @@ class RecordedDecoder(Panels):
             binding = self._bind(batch, tokens, decoding)
         except NotRecorded:
             self.steps_of_model += 1
-            stepped: tuple[Tensor, Decoding] = self.model.step(tokens, decoding)
+            known = as_memories(self.lowered.caches, decoding)
+            stepped: tuple[Tensor, Decoding] = self.model.step(tokens, known)
             return stepped
-        values = self._step(batch, tokens, decoding, binding)
+        past = self._longer(tokens, decoding)
+        values = self._step(batch, tokens, decoding, binding, past)
 
         def leave(leaf: Any) -> Any:
             return values[leaf.index] if isinstance(leaf, Ref) else leaf
 
-        logits, known = (self.lowered.program.outputs[name] for name in ("logits", "carried"))
         carried = {
             name: values[x.index] if isinstance(x, Ref) else map_leaves(x, leave)
-            for name, x in known.items()
+            for name, x in self._carried.items()
         }
-        if values.longer:
-            carried = _with_room(carried, values.longer)
+        if past is not None:
+            carried[CACHES] = past
+        logits = self.lowered.program.outputs["logits"]
         return values[logits.index], Decoding(decoding.memories, carried, decoding.step + 1)
 
     def _batch(self, decoding: Decoding) -> "_Batch":
@@ -188,13 +193,24 @@ class RecordedDecoder(Panels):
         inputs = self.lowered.program.inputs
         binding = Binding(self.lowered.program, batch.binding)
         binding.match(inputs["tokens"], tokens, "tokens")
-        binding.match(inputs["carried"], dict(decoding.carried), "carried")
+        known, carried = inputs["carried"], dict(decoding.carried)
+        past = carried.pop(CACHES, None)
+        if past is not None:  # a size of caches is that of the step
+            known = {name: x for name, x in known.items() if name not in self.lowered.caches}
+            for cache in self.lowered.caches.values():
+                binding.match(cache.size, len(past.blocks), "the size of a cache")
+        binding.match(known, carried, "carried")
         binding.match(inputs["step"], decoding.step, "step")
         binding.check()
         return binding
 
     def _step(
-        self, batch: "_Batch", tokens: Tensor, decoding: Decoding, binding: Binding
+        self,
+        batch: "_Batch",
+        tokens: Tensor,
+        decoding: Decoding,
+        binding: Binding,
+        written: PackedPast | None,
     ) -> StepValues:
         lowered, sizes, places = self.lowered, binding.sizes, batch.places.copy()
         sentences, width = tokens.shape
@@ -208,15 +224,15 @@ class RecordedDecoder(Panels):
         for number, slot in lowered.made.items():
             values[number] = torch.empty(values.shape(number), dtype=lowered.program.dtypes[number])
             places.read(slot, values[number], sentences if lowered.slots[slot].space else rows)
-        self._lengthen(decoding, values, places, rows)
         later = [n for node in self._hosts for n in node.makes if n in lowered.entered]
         for number in later:  # until they are made nothing of them can be read
             places.put(lowered.entered[number], ctypes.addressof(self._slots), 0)
         if self._hosts:
             values |= zip(self._memories, tensors(self._memories_of(decoding)), strict=True)
-        past = size_of(lowered.past, sizes)
+        past = 0 if written is None else len(written.blocks)
+        blocks, held = _blocks(written)
         threads = min(native.threads(rows * lowered.products), MOST_THREADS)
-        sizes_of_room = sentences, rows, max(keys, _wide(past)), words, threads
+        sizes_of_room = sentences, rows, keys, words, _wide(past), threads
         room = batch.rooms.get(sizes_of_room) or self._room(places, *sizes_of_room)
         batch.rooms[sizes_of_room] = room
         work = self._rooms.pop() if self._rooms else torch.empty(0)
@@ -227,8 +243,10 @@ class RecordedDecoder(Panels):
             decoding.step,
             keys,
             words,
-            past,
             len(self._slots),
+            past,
+            lowered.block,
+            *blocks,
             *places.addresses(),
             work.data_ptr(),
             work.numel(),
@@ -239,20 +257,18 @@ class RecordedDecoder(Panels):
             for host in hosts:
                 self._by_torch(host, values, sizes, places, (sentences, rows))
         self._rooms[:] = [work]
+        del held
         return values
 
-    def _lengthen(self, decoding: Decoding, values: StepValues, places: Places, rows: int) -> None:
-        """Make room for a key in each cache, where C writes it."""
-        known = self.lowered.program.inputs["carried"]
-        for one in self.lowered.appended:
-            memory = _found(known, decoding.carried, one.memory)
-            longer, buffers = memory.extended(1, one.kinds)
-            values.longer.append(longer)
-            store(one.out, longer, values)
-            for number, buffer in zip(one.numbers, buffers, strict=True):
-                slot = self.lowered.entered.get(number)
-                if slot is not None:
-                    places.read(slot, buffer, rows)
+    def _longer(self, tokens: Tensor, decoding: Decoding) -> PackedPast | None:
+        """The caches with a block for this step, into which C writes; None where there are none."""
+        lowered = self.lowered
+        if not lowered.caches:
+            return None
+        past = decoding.carried.get(CACHES)
+        if past is None:
+            past = as_blocks(lowered.caches, lowered.block, decoding.carried)
+        return past.longer(torch.empty(tokens.numel(), lowered.block), *tokens.shape)
 
     @torch.no_grad()
     def _by_torch(
@@ -277,10 +293,17 @@ class RecordedDecoder(Panels):
                 places.read(slot, x, rows[0] if own.space else rows[1])
 
     def _room(
-        self, places: Places, sentences: int, rows: int, keys: int, words: int, threads: int
+        self,
+        places: Places,
+        sentences: int,
+        rows: int,
+        keys: int,
+        words: int,
+        past: int,
+        threads: int,
     ) -> int:
         """Floats of the work space, as program.c counts them."""
-        count = threads * (_wide(keys) + ROOM)
+        count = threads * (_wide(max(keys, past)) + ROOM + 2 * past)
         for number, slot in enumerate(self.lowered.slots):
             if places.at[number]:
                 continue
@@ -330,19 +353,18 @@ def _weak(memories: Any) -> dict[str, weakref.ref[Any]]:
         return {}
 
 
-def _found(known: Any, given: Any, wanted: Memory) -> Memory:
-    """What was given in the place of a memory of the program's inputs."""
-    place = records(known, Memory).index(wanted)
-    found: Memory = records(dict(given), Memory)[place]
-    return found
-
-
-def _with_room(carried: Any, longer: list[Memory]) -> Any:
-    """What is carried; caches that grew have the room that they grew into."""
-    for name, x in carried.items():
-        for one in longer if isinstance(x, Memory) else ():
-            x = carried[name] = x.with_room_of(one)
-    return carried
+def _blocks(past: PackedPast | None) -> tuple[tuple[int, int, int], Any]:
+    """Where the blocks are, how many rows they have, and whose they are; what keeps that alive."""
+    if past is None or past.ancestors is None:
+        return (0, 0, 0), None
+    count, ancestors = len(past.blocks), past.ancestors.contiguous()
+    at = (ctypes.c_int64 * count)(*(block.data_ptr() for block in past.blocks))
+    rows = (ctypes.c_int64 * count)(*(len(block) for block in past.blocks))
+    return (ctypes.addressof(at), ctypes.addressof(rows), ancestors.data_ptr()), (
+        at,
+        rows,
+        ancestors,
+    )
 
 
 def _wide(n: int) -> int:

@@ -5,7 +5,6 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.attention import Memory
 from regard.decode.program.instructions import Lowered
 from regard.decode.program.tree import Extent
 from regard.native.gate import expect
@@ -52,7 +51,6 @@ class StepValues(dict[int, Tensor]):
     def __init__(self, lowered: Lowered, sizes: dict[int, int], known: dict[int, Tensor]) -> None:
         super().__init__(known)
         self._lowered, self._sizes = lowered, sizes
-        self.longer: list[Memory] = []
 
     def shape(self, number: int) -> list[int]:
         """The shape of a value."""

@@ -20,7 +20,6 @@ __all__ = [
     "leaves",
     "map_leaves",
     "rebuilt",
-    "records",
     "refs",
     "tensors",
 ]
@@ -124,19 +123,6 @@ def leaves(x: Any, kind: type) -> list[Any]:
 
     map_leaves(x, look)
     return every
-
-
-def records(x: Any, kind: type) -> list[Any]:
-    """All dataclasses of a tree of one kind, in order; those within them are not looked for."""
-    if type(x) is kind:
-        return [x]
-    if isinstance(x, dict):
-        return [one for v in x.values() for one in records(v, kind)]
-    if isinstance(x, list | tuple):
-        return [one for v in x for one in records(v, kind)]
-    if is_record(x):
-        return [one for k in fields_of(x) for one in records(getattr(x, k), kind)]
-    return []
 
 
 def refs(x: Any) -> list[int]:
