@@ -260,14 +260,17 @@ def test_explanations_say_what_takes_the_steps(luong, monkeypatch):
         model = BY_NAME["transformer"].build()
         form(model, given)
         assert recordings._ENTRIES[model].decoder is not None
-    paulus = BY_NAME["paulus(no copies)"].build()
-    form(paulus, source("paulus(no copies)"))
-    found = explanation(paulus)
-    assert (found.backend, found.pieces) == ("program", 2)
-    assert str(found).endswith("in 2 calls of C a step; PyTorch computes 2 attend, append")
-    assert found.by_torch[0] == ("attend", "attend with General, IntraTemporal")
+    name = "transformer(attention={'talking': True})"  # heads that exchange scores
+    talking = BY_NAME[name].build()
+    form(talking, source(name))
+    found = explanation(talking)
+    assert (found.backend, found.pieces) == ("program", 7)
+    assert str(found).endswith(
+        "in 7 calls of C a step; PyTorch computes 2 append, 4 attend, 4 transpose"
+    )
+    assert found.by_torch[1] == ("attend", "attend with ScaledDot, TalkingHeads, Causal")
     assert found.as_dict()["said"] == str(found)
-    assert found.reasons == ("Paulus is no plain Transformer or RNNsearch",)
+    assert found.reasons == ("its attention is not the plain one",)
     assert str(explanation(BY_NAME["rnnsearch"].build(tiny=False, hidden=16))).startswith("packed")
     monkeypatch.setenv("REGARD_PROGRAM", "0")
     assert "REGARD_PROGRAM is 0" in str(explanation(luong))

@@ -39,7 +39,7 @@ from regard.decode.program.instructions import (
     Operand,
 )
 from regard.decode.program.lowering import Lowering, handles, weight_of
-from regard.decode.program.lowering_past import attend_past
+from regard.decode.program.lowering_past import attend_past, named
 from regard.decode.program.recorder import Node
 from regard.decode.program.rows import (
     CONSTANT,
@@ -84,8 +84,7 @@ def attend(low: Lowering, node: Node, query: Any, key: Any, value: Any = None, *
     if attend_past(low, node, query, key, call, how.get("at")):
         return
     if type(read) is not WeightedSum or how.get("position") is not None or how.get("mask"):
-        parts = type(read).__name__, type(how.get("position")).__name__
-        raise NotLowered(f"attend with {', '.join(parts)}")
+        raise NotLowered(f"attend with {named(call)}")
     memory: Any = key
     _check_memory(low, memory)
     slots = {
@@ -99,7 +98,7 @@ def attend(low: Lowering, node: Node, query: Any, key: Any, value: Any = None, *
         _dot(low, node, query, memory, slots, score, select, read)
         return
     if memory.heads:
-        raise NotLowered(f"attend with several heads and {type(select).__name__}")
+        raise NotLowered(f"attend with several heads and {named(call)}")
     if plain and type(score) is Additive:
         _additive(low, node, query, memory, slots, how)
     else:
@@ -245,8 +244,7 @@ def _by_parts(
         type(None),
         carries,
     ):
-        names = ", ".join(type(part).__name__ for part in (score, call.select, carry))
-        raise NotLowered(f"attend with {names}")
+        raise NotLowered(f"attend with {named(call)}")
     if call.read.scale is not None:
         raise NotLowered("a read that is scaled")
     m = low.program.shapes[key.value.index][-1]

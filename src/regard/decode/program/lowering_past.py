@@ -31,7 +31,7 @@ from regard.decode.program.recorder import Node
 from regard.decode.program.rows import PER_ROW, NotLowered, RowAxis, Sum
 from regard.decode.program.tree import Extent
 
-__all__ = ["attend_past"]
+__all__ = ["attend_past", "named"]
 
 
 @handles("append")
@@ -87,7 +87,6 @@ def attend_past(low: Lowering, node: Node, query: Any, memory: Any, call: Any, a
         return False
     score, read, position, mask = call.score, call.read, call.position, call.mask
     kind = _sees(mask)
-    names = ", ".join(type(part).__name__ for part in (score, call.select, read, position))
     known = (
         type(call.select) is Softmax
         and type(score) in (Dot, General, ScaledDot, RelativeKeys)
@@ -95,7 +94,7 @@ def attend_past(low: Lowering, node: Node, query: Any, memory: Any, call: Any, a
         and type(position) in (type(None), RelativeBias, BucketBias)
     )
     if not known or call.carry is not None or getattr(read, "scale", None) is not None:
-        raise NotLowered(f"attend with {names}")
+        raise NotLowered(f"attend with {named(call)}")
     if memory.mask is not None or node.out.weights is not None:
         raise NotLowered("attend to a cache with a mask, or with weights")
     if at is not None and at != Extent(low.past.c - 1, 1, low.past.symbols):
@@ -135,6 +134,13 @@ def attend_past(low: Lowering, node: Node, query: Any, memory: Any, call: Any, a
     )
     low.values[node.out.context.index] = made
     return True
+
+
+def named(call: Any) -> str:
+    """The parts of a call that are not the usual ones."""
+    parts = call.score, call.select, call.read, call.position, call.mask, call.carry
+    kinds = [type(part) for part in parts if part is not None]
+    return ", ".join(kind.__name__ for kind in kinds if kind not in (Softmax, WeightedSum))
 
 
 def _sees(mask: Any) -> int:
