@@ -38,7 +38,7 @@ __all__ = [
     "COperand",
     "CProgram",
     "CSlot",
-    "Cache",
+    "GrowingMemory",
     "Instruction",
     "Leaf",
     "Lowered",
@@ -183,7 +183,7 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Cache:
+class GrowingMemory:
     """A memory that is carried and grows by a key in each step.
 
     Args:
@@ -233,7 +233,7 @@ class Lowered:
     products: int = 0
     hosts: list[TorchNode] = field(default_factory=list)
     aliases: dict[int, int] = field(default_factory=dict)
-    caches: dict[str, Cache] = field(default_factory=dict)
+    caches: dict[str, GrowingMemory] = field(default_factory=dict)
     past: Any = None
     block: int = 0
 

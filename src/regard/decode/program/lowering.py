@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from regard.decode.program import boundary
 from regard.decode.program.instructions import (
     BLOCK,
-    Cache,
+    GrowingMemory,
     Instruction,
     Lowered,
     Operand,
@@ -111,7 +111,7 @@ class Lowering:
         self.keys: Any = None
         self.words: Any = None
         self.past: Any = None
-        self.caches: dict[str, Cache] = {}
+        self.caches: dict[str, GrowingMemory] = {}
         self.block = 0
         self.products = 0
         self.values: dict[int, Any] = {}

@@ -22,7 +22,7 @@ from regard.decode.program.instructions import (
     LONGEST_TABLE,
     PAST_BIASED,
     PAST_ONLY,
-    Cache,
+    GrowingMemory,
     Leaf,
     Operand,
 )
@@ -71,7 +71,7 @@ def append(
     low.values.update({one.index: None for one in outs})
     size = low.program.shapes[olds[0].index][-2]
     numbers = [one.index for one in outs]
-    low.caches[name] = Cache(memory, size, [leaves[i] for i in kinds], numbers)
+    low.caches[name] = GrowingMemory(memory, size, [leaves[i] for i in kinds], numbers)
 
 
 def _at_step(low: Lowering, size: Any) -> bool:

@@ -30,7 +30,7 @@ from regard.decode.program.packed_weights import Panels
 from regard.decode.program.recorder import Node, NotRecorded
 from regard.decode.program.replay import Binding, filler, store, with_lengths
 from regard.decode.program.rows import NotLowered
-from regard.decode.program.step_values import Places, StepValues, size_of
+from regard.decode.program.step_values import SlotPlaces, StepValues, size_of
 from regard.decode.program.tree import Ref, leaves, map_leaves, refs, tensors
 from regard.decode.program.written import CACHES, as_blocks, as_memories
 from regard.protocols import Decoding, Encoded, Inputs
@@ -68,7 +68,7 @@ class RecordedDecoder(Panels):
         for to, one in zip(self._code, lowered.code, strict=True):
             self._fill(to, one)
         self._slots = (CSlot * count)()
-        self._places = Places(count)
+        self._places = SlotPlaces(count)
         for number, slot in enumerate(lowered.slots):
             self._slots[number] = CSlot(slot.space, slot.width, slot.integers, slot.compact)
             if slot.constant is not None:
@@ -276,7 +276,7 @@ class RecordedDecoder(Panels):
         host: "_Host",
         values: StepValues,
         sizes: dict[int, int],
-        places: Places,
+        places: SlotPlaces,
         rows: tuple[int, int],
     ) -> None:
         """Compute a node that C does not know; what C reads of it gets a place."""
@@ -294,7 +294,7 @@ class RecordedDecoder(Panels):
 
     def _room(
         self,
-        places: Places,
+        places: SlotPlaces,
         sentences: int,
         rows: int,
         keys: int,
@@ -328,7 +328,7 @@ class _Batch:
     tensors: list[weakref.ref[Tensor]]
     memories: dict[str, weakref.ref[Any]]
     binding: Binding
-    places: Places
+    places: SlotPlaces
     rooms: dict[tuple[int, ...], int] = field(default_factory=dict)
 
     def has(self, memories: Any) -> bool:

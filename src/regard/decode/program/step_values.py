@@ -9,19 +9,19 @@ from regard.decode.program.instructions import Lowered
 from regard.decode.program.tree import Extent
 from regard.native.gate import expect
 
-__all__ = ["Places", "StepValues", "size_of"]
+__all__ = ["SlotPlaces", "StepValues", "size_of"]
 
 
-class Places:
+class SlotPlaces:
     """Where the tensors of slots are; keeps them alive."""
 
     def __init__(self, count: int) -> None:
         self.at, self.apart, self.size = ((ctypes.c_int64 * count)() for _ in range(3))
         self.held: list[Tensor] = []
 
-    def copy(self) -> "Places":
+    def copy(self) -> "SlotPlaces":
         """The same for one more step or batch."""
-        made = object.__new__(Places)
+        made = object.__new__(SlotPlaces)
         made.at, made.apart, made.size = (
             type(one).from_buffer_copy(one) for one in (self.at, self.apart, self.size)
         )

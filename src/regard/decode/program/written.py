@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.attention import Memory
 from regard.decode.program.boundary import parts_of
 from regard.decode.program.caches import PackedPast
-from regard.decode.program.instructions import Cache
+from regard.decode.program.instructions import GrowingMemory
 from regard.protocols import Decoding
 
 __all__ = ["CACHES", "as_blocks", "as_memories"]
@@ -24,7 +24,9 @@ CACHES = "caches"
 """The name in `Decoding.carried` of what a program keeps in the place of memories."""
 
 
-def as_blocks(caches: Mapping[str, Cache], block: int, carried: Mapping[str, Any]) -> PackedPast:
+def as_blocks(
+    caches: Mapping[str, GrowingMemory], block: int, carried: Mapping[str, Any]
+) -> PackedPast:
     """The blocks of memories that the model's own steps have made.
 
     Args:
@@ -43,7 +45,7 @@ def as_blocks(caches: Mapping[str, Cache], block: int, carried: Mapping[str, Any
     return past
 
 
-def as_memories(caches: Mapping[str, Cache], decoding: Decoding) -> Decoding:
+def as_memories(caches: Mapping[str, GrowingMemory], decoding: Decoding) -> Decoding:
     """The same state with a memory for each cache, as the model carries it."""
     carried = dict(decoding.carried)
     past = carried.pop(CACHES, None)
@@ -52,7 +54,7 @@ def as_memories(caches: Mapping[str, Cache], decoding: Decoding) -> Decoding:
     return replace(decoding, carried=carried | {k: _memory(x, past) for k, x in caches.items()})
 
 
-def _memory(cache: Cache, past: PackedPast) -> Memory:
+def _memory(cache: GrowingMemory, past: PackedPast) -> Memory:
     made: dict[int, Tensor] = {}
     for leaf in cache.leaves:
         if leaf.at not in made:
