@@ -100,7 +100,7 @@ def leave_all(low: "Lowering") -> None:
 
 
 def parts_of(memory: Any) -> list[Any]:
-    """Key, value and prepared keys of a memory as a flat list; nothing of what is none."""
+    """Key, value and prepared keys of a memory as a flat list; empty for other values."""
     if not isinstance(memory, Memory):
         return []
     more: Any = memory.prepared
