@@ -30,7 +30,7 @@ def test_lightness_falls_evenly():
     assert max(falls) < 2 * min(falls)
 
 
-@pytest.mark.parametrize("percent", range(101))
+@pytest.mark.parametrize("percent", range(-100, 101))
 def test_text_on_a_cell_can_be_read(percent):
     ground = luminance(shade(percent / 100))
     ink = luminance(tuple(int(ink_on(percent / 100)[i : i + 2], 16) for i in (1, 3, 5)))
@@ -39,7 +39,8 @@ def test_text_on_a_cell_can_be_read(percent):
 
 
 def test_the_ends_are_the_ends():
-    assert shade(-1.0) == shade(0.0)
+    assert shade(-2.0) == shade(-1.0) == (107, 44, 2)
+    assert shade(-0.0) == shade(0.0) == (255, 255, 255)
     assert shade(2.0) == shade(1.0) == shade(0.5, top=0.5)
     assert len(STOPS) == 6
 

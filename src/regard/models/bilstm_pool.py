@@ -19,14 +19,14 @@ activation for its layer of 512. A sentence without words has s = 0.
 
 from collections.abc import Callable, Mapping
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.errors import RequestError, nearest
 from regard.layers.bilstm import BiLSTM
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
-from regard.layers.pool import max_pool, mean_pool
+from regard.layers.pool import max_pool, max_shares, mean_pool
 from regard.models._sentence import Head, SentenceClassifier, SentencePair, words_of
 from regard.protocols import Inputs, states_of
 
@@ -58,9 +58,19 @@ class PooledBiLSTM(nn.Module):
 
     def forward(self, source: Inputs) -> Float[Tensor, "batch size"]:
         """The vector of each sentence."""
+        states, lengths = self._states(source)
+        return POOLS[self.pool](states, lengths)
+
+    def shares(self, source: Inputs) -> Float[Tensor, "batch time"] | None:
+        """See `protocols.MaxPooled`; a state has read the words around its own."""
+        return max_shares(*self._states(source)) if self.pool == "max" else None
+
+    def _states(
+        self, source: Inputs
+    ) -> tuple[Float[Tensor, "batch time size"], Int[Tensor, " batch"]]:
         ids, lengths = words_of(source)
         x = dropout(self.embed(ids, states_of(source, ids)), self.dropout, self.training)
-        return POOLS[self.pool](self.lstm(x, lengths), lengths)
+        return self.lstm(x, lengths), lengths
 
     def extra_repr(self) -> str:
         """Say the pool."""

@@ -18,15 +18,15 @@ of vectors (multichannel) are not here. The bound on the norm of W is the optimi
 and W start as PyTorch's layers do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.errors import RequestError
 from regard.layers.embed import Embed
-from regard.layers.pool import real
+from regard.layers.pool import real, spread
 from regard.models._sentence import Head, SentenceClassifier, words_of
 from regard.protocols import Inputs, states_of
 
@@ -55,18 +55,40 @@ class MaxOverTime(nn.Module):
 
     def forward(self, source: Inputs) -> Float[Tensor, "batch size"]:
         """The vector z of each sentence."""
+        found = [answers.amax(-1) for answers in self._answers(*self._words(source))]
+        return torch.relu(torch.cat(found, -1))
+
+    def shares(self, source: Inputs) -> Float[Tensor, "batch time"]:
+        """See `protocols.MaxPooled`; the words of a window share what it gave.
+
+        Filters whose largest answer is not above 0 say nothing, and are left out.
+        """
+        x, lengths = self._words(source)
+        total, count = x.new_zeros(x.shape[:2]), x.new_zeros(len(x))
+        for width, answers in zip(self.widths, self._answers(x, lengths), strict=True):
+            largest, where = answers.max(-1)  # (B, filters)
+            fires = (largest > 0).to(x.dtype)
+            windows = x.new_zeros(len(x), answers.shape[-1]).scatter_add(1, where, fires)
+            total = total + spread(windows, lengths.clamp(1, width), x.shape[1])
+            count = count + fires.sum(1)
+        return total / count.clamp_min(1)[:, None]
+
+    def _words(
+        self, source: Inputs
+    ) -> tuple[Float[Tensor, "batch time embed"], Int[Tensor, " batch"]]:
         ids, lengths = words_of(source, least=max(self.widths))
         lengths = lengths.to(ids.device)
-        x = self.embed(ids, states_of(source, ids)) * real(lengths, ids)[..., None]
-        x = x.mT  # (B, embed, T)
-        found = []
+        return self.embed(ids, states_of(source, ids)) * real(lengths, ids)[..., None], lengths
+
+    def _answers(
+        self, x: Float[Tensor, "batch time embed"], lengths: Int[Tensor, " batch"]
+    ) -> Iterator[Float[Tensor, "batch filters windows"]]:
+        """Of each width what the filters answer to each window; -inf where padding is in it."""
         for width, layer in zip(self.widths, self.convolutions, strict=True):
-            answers = layer(x)  # (B, filters, windows)
+            answers: Tensor = layer(x.mT)
             windows = (lengths - width + 1).clamp_min(1)
-            places = torch.arange(answers.shape[-1], device=ids.device)
-            outside = places >= windows[:, None, None]
-            found.append(answers.masked_fill(outside, -torch.inf).amax(-1))
-        return torch.relu(torch.cat(found, -1))
+            places = torch.arange(answers.shape[-1], device=x.device)
+            yield answers.masked_fill(places >= windows[:, None, None], -torch.inf)
 
 
 class KimCNN(SentenceClassifier):

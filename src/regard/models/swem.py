@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from regard.errors import RequestError, nearest
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
-from regard.layers.pool import max_pool, mean_pool, real
+from regard.layers.pool import max_pool, max_shares, mean_pool, real, spread
 from regard.models._sentence import Head, SentenceClassifier, SentencePair, words_of
 from regard.protocols import Inputs, states_of
 
@@ -43,15 +43,24 @@ def _both(x: Words, lengths: Sizes, window: int) -> Float[Tensor, "batch both"]:
     return torch.cat([mean_pool(x, lengths), max_pool(x, lengths)], -1)
 
 
-def _windows(x: Words, lengths: Sizes, window: int) -> Float[Tensor, "batch dim"]:
-    """The largest mean of `window` words side by side; of a shorter sentence the mean of all."""
+def _means(x: Words, lengths: Sizes, window: int) -> tuple[Words, Sizes, Sizes]:
+    """The means of windows, how many each sentence has, and of how many words each is.
+
+    A sentence shorter than `window` has one, of all its words.
+    """
     sums = nn.functional.pad((x * real(lengths, x)[..., None]).cumsum(1), (0, 0, 1, 0))
     size = lengths.to(x.device).clamp(1, window)
     first = torch.arange(x.shape[1], device=x.device)
     last = (first + size[:, None]).clamp(max=x.shape[1])
     ends = sums.gather(1, last[..., None].expand(-1, -1, x.shape[2]))
     means = (ends - sums[:, :-1]) / size[:, None, None].to(x.dtype)
-    return max_pool(means, (lengths.to(x.device) - size + 1).clamp_min(0))
+    return means, (lengths.to(x.device) - size + 1).clamp_min(0), size
+
+
+def _windows(x: Words, lengths: Sizes, window: int) -> Float[Tensor, "batch dim"]:
+    """The largest mean of a window, feature by feature."""
+    means, count, _ = _means(x, lengths, window)
+    return max_pool(means, count)
 
 
 POOLS: Mapping[str, Callable[[Tensor, Tensor, int], Tensor]] = {
@@ -86,9 +95,23 @@ class PooledWords(nn.Module):
 
     def forward(self, source: Inputs) -> Float[Tensor, "batch size"]:
         """The vector of each sentence."""
+        x, lengths = self._words(source)
+        return POOLS[self.pool](x, lengths, self.window)
+
+    def shares(self, source: Inputs) -> Float[Tensor, "batch time"] | None:
+        """See `protocols.MaxPooled`; the words of a window share what it gave."""
+        x, lengths = self._words(source)
+        if self.pool == "mean":
+            return None
+        if self.pool != "hier":
+            return max_shares(x, lengths)
+        means, count, size = _means(x, lengths, self.window)
+        return spread(max_shares(means, count), size, x.shape[1])
+
+    def _words(self, source: Inputs) -> tuple[Words, Sizes]:
         ids, lengths = words_of(source)
         x = dropout(self.embed(ids, states_of(source, ids)), self.dropout, self.training)
-        return POOLS[self.pool](x, lengths, self.window)
+        return x, lengths
 
     def extra_repr(self) -> str:
         """Say the pool."""

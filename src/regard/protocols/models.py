@@ -20,6 +20,7 @@ __all__ = [
     "FrameClassifier",
     "Generator",
     "LanguageModel",
+    "MaxPooled",
     "NodeClassifier",
     "PairClassifier",
     "QueryKeyTexts",
@@ -288,6 +289,15 @@ class Branched(Protocol):
     @property
     def branches(self) -> Mapping[str, nn.Module]:
         """Each by its name."""
+        ...
+
+
+@runtime_checkable
+class MaxPooled(Protocol):
+    """An encoder of texts each of whose features is the largest over the words."""
+
+    def shares(self, source: Inputs) -> Tensor | None:
+        """The share (B, T) of the features that each word gave; None: all words count alike."""
         ...
 
 

@@ -8,7 +8,7 @@ STOPS = ("#ffffff", "#bdd5ef", "#7eacde", "#4381c7", "#1a57a1", "#0a2f61")
 """Colours at equal steps of the weight; lightness falls evenly, so grey prints are right."""
 
 LESS = ("#ffffff", "#fbd3a8", "#f4a35c", "#dd7420", "#a84c08", "#6b2c02")
-"""Below zero in differences: one other hue, told apart from blue by every kind of eye."""
+"""Below zero: one other hue, told apart from blue by every kind of eye."""
 
 HEADS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a7a00", "#6a51a3")
 """Okabe and Ito's colours, for heads; they come again after eight."""
@@ -20,15 +20,16 @@ AA = 4.5
 
 
 def shade(weight: float, top: float = 1.0) -> tuple[int, int, int]:
-    """The colour of a weight, in 0-255.
+    """The colour of a weight, in 0-255; another hue below zero.
 
     Example:
-        >>> shade(0.0), shade(1.0)
-        ((255, 255, 255), (10, 47, 97))
+        >>> shade(0.0), shade(1.0), shade(-1.0)
+        ((255, 255, 255), (10, 47, 97), (107, 44, 2))
     """
-    place = min(max(weight / top if top else 0.0, 0.0), 1.0) * (len(STOPS) - 1)
-    low = min(int(place), len(STOPS) - 2)
-    a, b = _rgb(STOPS[low]), _rgb(STOPS[low + 1])
+    stops = LESS if weight < 0 else STOPS
+    place = min(abs(weight) / top if top else 0.0, 1.0) * (len(stops) - 1)
+    low = min(int(place), len(stops) - 2)
+    a, b = _rgb(stops[low]), _rgb(stops[low + 1])
     red, green, blue = (round(x + (y - x) * (place - low)) for x, y in zip(a, b, strict=True))
     return red, green, blue
 

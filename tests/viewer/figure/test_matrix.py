@@ -1,5 +1,6 @@
 """Figures, measured: sizes, words, weights, fonts, and nothing outside the paper."""
 
+import logging
 import re
 import zlib
 from pathlib import Path
@@ -13,7 +14,7 @@ import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from regard.errors import RequestError
-from regard.viewer.figure import sheet
+from regard.viewer.figure import matrix, sheet
 from regard.viewer.figure.matrix import COLUMN, PAGE, Subplot, alignment, check_format, grid
 from regard.viewer.palette import shade
 from regard.views.picture import Picture
@@ -269,3 +270,36 @@ def test_a_font_that_was_just_installed_is_used(tmp_path, monkeypatch):
     finally:
         sheet.style.cache_clear()
         fonts._findfont_cached.cache_clear()
+
+
+def test_weights_below_zero_have_their_own_hue_and_end_of_the_bar():
+    signed = Picture(["a", "b"], ["c", "d"], torch.tensor([[0.9, -0.9], [0.1, -0.1]]))
+    figure = alignment(signed)
+    mesh = figure.axes[0].collections[0]
+    assert mesh.get_clim() == (-1, 1)
+    FigureCanvasAgg(figure).draw()
+    mesh.update_scalarmappable()
+    colours = [tuple(round(255 * c) for c in one[:3]) for one in mesh.get_facecolors()]
+    for found, weight in zip(colours, (0.9, -0.9, 0.1, -0.1), strict=True):
+        assert found == pytest.approx(shade(weight), abs=6)
+    ticks = [label.get_text() for label in figure.axes[1].get_yticklabels()]
+    assert ticks[0] == "-1"
+
+
+@pytest.mark.parametrize("width", [None, 2.0])
+def test_titles_of_panels_side_by_side_do_not_meet(width):
+    panels = [Subplot(f"levels.{i}.affinity", make(["a"], ["b", "c"])) for i in range(3)]
+    figure = grid(panels, width=width)
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    left, right = [axes.texts[-1].get_window_extent(renderer) for axes in figure.axes[:2]]
+    assert left.x1 < right.x0
+    assert overflow(figure) < 0.02
+
+
+def test_matplotlib_does_not_tell_of_weights_of_fonts(caplog):
+    with caplog.at_level(logging.WARNING, "matplotlib.font_manager"):
+        before = logging.getLogger("matplotlib.font_manager").level
+        with matrix._quiet():
+            logging.getLogger("matplotlib.font_manager").warning("findfont: Failed to find …")
+        assert logging.getLogger("matplotlib.font_manager").level == before
+    assert not caplog.records

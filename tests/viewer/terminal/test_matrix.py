@@ -132,3 +132,14 @@ def test_half_blocks_continue_below_and_follow_the_letters():
     assert "你好é" not in text.plain
     assert sum(line.count("é") for line in lines) == 20
     assert sum(line.count("⋮") for line in lines) == 20
+
+
+def test_weights_below_zero_have_a_sign_or_a_hue():
+    signed = Picture(["a"], ["b", "c", "d"], torch.tensor([[1.0, -1.0, -0.01]]))
+    plain = draw(signed, colour=False).plain
+    assert plain.splitlines()[-2].rstrip() == "a  ██ -█"
+    assert plain.splitlines()[-1].strip() == "- : below zero"
+    styles = [span.style for span in draw(signed).spans]
+    grounds = [tuple(s.bgcolor.get_truecolor()) for s in styles if getattr(s, "bgcolor", 0)]
+    assert grounds[:2] == [shade(1.0), shade(-1.0)]
+    assert grounds[0] != grounds[1]

@@ -12,9 +12,11 @@ from regard.attention import Record
 from regard.data.text.cells import cells_of
 from regard.errors import RequestError
 from regard.fields.sentence_columns import sentences_of
+from regard.system.devices import device_of
 from regard.tasks.answer_panels import bars, ranked
 from regard.tasks.labels.counts_panel import counts_panel
 from regard.tasks.labels.encoder_view import layers_of, relevance, within
+from regard.tasks.labels.pooled_words import pooled_words
 from regard.tasks.labels.query_key_texts import ITSELF, query_key_texts
 from regard.tasks.loaded_model import LoadedModel, name_of
 from regard.tasks.prediction import Prediction
@@ -37,6 +39,7 @@ __all__ = ["view"]
 NULL = "∅"
 """The token that some models put before a sentence, to be looked at where nothing fits."""
 WHY = "how much a word moved the score, in each layer of the encoder (no sign)"
+POOLED = "words by their share of the largest features"
 STRIPS = 24
 """Features that are shown of feature-wise weights: those that look most at single words."""
 SENTENCES = 12
@@ -100,6 +103,7 @@ class _Made:
             ]
             panels = [*self._texts(tokens, records), *self._encoder(inside, cells)]
         answers = ranked(found)
+        panels += self._pooled(text)
         if (counted := self._counts(cells, found)) is not None:
             panels.append(counted)
         if task.objective.calibrated:
@@ -166,6 +170,25 @@ class _Made:
                 self.maps.append(made)
                 at, name = len(self.maps) - 1, f"encoder below, layer {layer}"
                 panels.append(MapPanel("matrix", name, map=at))
+        return panels
+
+    def _pooled(self, text: str) -> list[Panel]:
+        """Words shaded by the share of the features whose maximum stands there."""
+        task = self.loaded.task
+        if task.sentences:
+            return []
+        batch = task.asked([text], self.loaded.fields).dataset.collate([0])
+        batch = batch.to(device_of(self.loaded.model))
+        tokens = [
+            self.loaded.tokenizers[name].words_of(cell)
+            for name, cell in zip(task.texts, cells_of(text, task.texts), strict=True)
+        ]
+        panels: list[Panel] = []
+        shares = pooled_words(self.loaded.model, task.inputs(batch), [len(own) for own in tokens])
+        for own, share in zip(tokens, shares, strict=False):
+            rows, columns = self._axis(Axis([task.target], "steps")), self._axis(_words(own))
+            self.maps.append(Map.of("pooled", rows, columns, share[None, None], kind="pooled"))
+            panels.append(MapPanel("text", POOLED, map=len(self.maps) - 1))
         return panels
 
     def _counts(self, cells: Sequence[str], found: Prediction) -> Panel | None:

@@ -182,14 +182,21 @@ def _matplotlib() -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Say once, not per glyph, that no font has some letters; they are drawn as boxes."""
+    """Say once, not per glyph, that no font has some letters; they are drawn as boxes.
+
+    Nor does matplotlib say which weight of a font it took in place of the regular one.
+    """
     missing: list[str] = []
+    fonts = logging.getLogger("matplotlib.font_manager")
+    before = fonts.level
+    fonts.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield
             missing = [str(w.message) for w in caught if "missing from" in str(w.message)]
     finally:
+        fonts.setLevel(before)
         if missing:
             style.cache_clear()  # fonts are looked for again
             log.warning(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,14 +11,8 @@ from numpy.typing import NDArray
 
 from regard.viewer.content import Shown
 from regard.viewer.labels import upright
-from regard.viewer.palette import GRID, HEADS, INK, MARK, STOPS, ink_on, shade, top_of
+from regard.viewer.palette import GRID, HEADS, INK, LESS, MARK, STOPS, ink_on, shade, top_of
 from regard.views.numbers import in_cell
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-from functools import lru_cache
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,19 +63,24 @@ _FONTS = (
 """For letters that DejaVu Sans, which comes with matplotlib, does not have; where installed."""
 
 _CELL, _SMALLEST = 0.18, 0.012  # inches: of a cell where there is room, and at least
-_TEXT, _TITLE = 8.0, 7.0  # points
-_SPACING = 1.05  # of lines of one letter
+_TEXT, _TITLE, _SPACING = 8.0, 7.0, 1.05  # points; of lines of one letter
 _LINE = 1.3 / 72  # inches: of a letter below another, at a size of one point
 _EDGE, _GAP = 0.06, 0.05  # inches: around everything, and between words and cells
+_BETWEEN = 0.1  # inches: between panels side by side
 _WIDEST, _GRID_WIDEST = 10.0, 6.9  # inches: of pictures that may be as wide as they like
 _BAR = 0.42  # inches: the colour bar with its numbers
 
 
-def blues() -> Any:
-    """The colours of weights, from white to dark blue, as matplotlib takes them."""
+def blues(*, signed: bool = False) -> Any:
+    """The colours of weights, from white to dark blue, as matplotlib takes them.
+
+    Args:
+        signed: from dark brown over white: of weights from -1 to 1.
+    """
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("regard", STOPS)
+    stops = (*reversed(LESS), *STOPS[1:]) if signed else STOPS
+    return LinearSegmentedColormap.from_list("regard", stops)
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,7 @@ class Page:
         self, rows: list[list[Subplot]], title: str | None, width: float | None, *, bar: bool
     ) -> None:
         self.rows, self.bar = rows, bar
+        self.signed = any(bool((p.picture.weights < 0).any()) for row in rows for p in row)
         first = rows[0][0].picture
         self.size = (len(first.rows), len(first.columns))
         self.across = max(len(row) for row in rows)
@@ -142,7 +143,7 @@ class Page:
         for _ in range(12):  # words shrink with the cells, and leave more room to them
             left = _EDGE + _longest(first.rows, text) + _GAP
             between = self.across * self.size[1]
-            room = None if width is None else width - left - side - 0.1 * (self.across - 1)
+            room = None if width is None else width - left - side - _BETWEEN * (self.across - 1)
             cell = _CELL if room is None else max(min(_CELL * 2, room / between), _SMALLEST)
             fits = min(_TEXT, max(cell * 72 * 0.82, 1.5))
             if width is not None:  # long words beside the rows leave room for the cells
@@ -156,7 +157,14 @@ class Page:
         self.slant = 45 if slanted else 90
         self.words = self._reach(first.columns)
         self.over = _overhang(first.columns, text, cell) if self.slant == 45 else 0.0
-        cells = self.across * self.size[1] * cell + 0.1 * (self.across - 1)
+        beyond = _longest([p.title for row in rows for p in row], _TITLE) - self.size[1] * cell
+        self.gap = _BETWEEN  # wider where titles would meet, and the figure may be wider
+        if width is None and beyond > 0:
+            self.gap = max(_BETWEEN, beyond + 0.08)
+            self.left = left = max(left, beyond / 2 + _EDGE)
+            side = max(side, beyond / 2 + _EDGE)
+        self.title_room = self.size[1] * cell + min(self.gap - 0.04, 2 * (left - _EDGE))
+        cells = self.across * self.size[1] * cell + self.gap * (self.across - 1)
         self.width = width or left + cells + max(side, self.over + _EDGE)
         if width is not None and self.over > side:  # slanted words would be cut off
             self.slant, self.over = 90, 0.0
@@ -178,19 +186,13 @@ class Page:
         heights = [self.words + self.panel_title] + [self.panel_title + 0.1] * (len(self.rows) - 1)
         total = max(self.above + sum(heights) + len(self.rows) * tall + _EDGE, 0.7)
         figure = Figure(figsize=(self.width, total), dpi=300)
-        top = top_of(
-            [
-                float(p.picture.weights.max())
-                for row in self.rows
-                for p in row
-                if p.picture.weights.numel()
-            ]
-        )
+        every = [p.picture.weights for row in self.rows for p in row]
+        top = top_of([float(own.abs().max()) for own in every if own.numel()])
         wide, y = self.size[1] * self.cell, self.above
         for r, row in enumerate(self.rows):
             y += heights[r]
             for c, panel in enumerate(row):
-                x = self.left + c * (wide + 0.1)
+                x = self.left + c * (wide + self.gap)
                 place = (x / self.width, 1 - (y + tall) / total, wide / self.width, tall / total)
                 axes = figure.add_axes(place)
                 mesh = self._cells(axes, panel.picture, top, values=values, mark=mark)
@@ -218,9 +220,9 @@ class Page:
         lined = self.cell > 0.06
         mesh = axes.pcolormesh(
             picture.weights.double().cpu().numpy(),
-            vmin=0,
+            vmin=-top if self.signed else 0,
             vmax=top,
-            cmap=blues(),
+            cmap=blues(signed=self.signed),
             edgecolors=GRID if lined else "face",
             linewidth=0.3 if lined else 0.0,
         )
@@ -273,7 +275,8 @@ class Page:
                 (0, lift + 2),
                 xycoords="axes fraction",
                 textcoords="offset points",
-                fontsize=_TITLE,
+                fontsize=_TITLE
+                * min(1.0, self.title_room / max(_width(panel.title, _TITLE), 0.01)),
                 color=INK,
                 ha="center",
                 va="bottom",
@@ -284,10 +287,11 @@ class Page:
     def _bar(self, figure: "Figure", mesh: Any, top: float, total: float) -> None:
         first = figure.axes[0].get_position()
         down = min(first.height, 1.2 / total)
-        right = self.left + self.across * self.size[1] * self.cell + 0.1 * (self.across - 1)
+        right = self.left + self.across * self.size[1] * self.cell + self.gap * (self.across - 1)
         place = ((right + 0.09) / self.width, first.y1 - down, 0.07 / self.width, down)
         axes = figure.add_axes(place)
-        marks = [0, top] if down * total < 0.5 else [0, top / 2, top]
+        low = -top if self.signed else 0
+        marks = [low, top] if down * total < 0.5 else [low, (low + top) / 2, top]
         bar = figure.colorbar(mesh, cax=axes)
         bar.outline.set_linewidth(0.3)
         bar.set_ticks(marks, labels=[f"{mark:g}" for mark in marks])
@@ -341,11 +345,7 @@ def _wrap(title: str, width: float) -> list[str]:
 
 
 Floats = NDArray[np.float32]
-
-
 TEXT, SMALL, EDGE, TITLE = 8.0, 7.0, 0.06, 0.16
-
-
 SOFT = "#6b7280"
 
 

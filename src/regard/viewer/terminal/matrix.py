@@ -59,7 +59,7 @@ def draw(
     rows = [clean(word) for word in picture.rows]
     columns = [clean(word) for word in picture.columns]
     weights = picture.weights.tolist()
-    top = top_of([max(row, default=0.0) for row in weights])
+    top = top_of([max(map(abs, row), default=0.0) for row in weights])
     widest = max((cell_len(word) for word in rows), default=0)
     label = min(max(widest, label), max(width // 3, 4))
     half = colour and not values and len(columns) * 2 + label + 2 > width
@@ -97,6 +97,8 @@ def draw(
                     _cells(row[here], cell, top, colour=colour, values=values)
                 )
             )
+    if not colour and not values and any(min(row, default=0.0) < 0 for row in weights):
+        lines.append(Text(f"{'':{label}}  - : below zero", style="dim"))
     if top < 1:
         lines.append(Text(f"{'':{label}}  darkest = {top:g}", style="dim"))
     return Text("\n").join(lines)
@@ -108,8 +110,8 @@ def shading(weight: float, top: float) -> Style:
 
 
 def mark(weight: float, top: float) -> str:
-    """The block that stands for a weight where there are no colours."""
-    return SHADES[min(round(weight / top * (len(SHADES) - 1)), len(SHADES) - 1)]
+    """The block that stands for the size of a weight where there are no colours."""
+    return SHADES[min(round(abs(weight) / top * (len(SHADES) - 1)), len(SHADES) - 1)]
 
 
 def _header(words: Sequence[str], cell: int, label: int, width: int) -> list[Text]:
@@ -129,9 +131,13 @@ def _cells(row: Sequence[float], cell: int, top: float, *, colour: bool, values:
     for weight in row:
         number = in_cell(weight) if values else ""
         if colour:
-            line.append(number.rjust(cell - 1).ljust(cell), shading(abs(weight), top))
+            line.append(number.rjust(cell - 1).ljust(cell), shading(weight, top))
+        elif values:
+            line.append(number.rjust(cell - 1).ljust(cell))
         else:
-            line.append((number.rjust(cell - 1) if values else mark(weight, top) * 2).ljust(cell))
+            block = mark(weight, top)
+            less = weight < 0 and block.strip()
+            line.append((f"-{block}" if less else block * 2).ljust(cell))
     if not colour:
         line.rstrip()
     return line
