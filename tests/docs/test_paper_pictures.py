@@ -11,7 +11,7 @@ from tests.docs.test_paper_pages import PAGES, pages
 from tests.repo.tree import TOP
 
 IMAGES = TOP / "docs" / "images" / "papers"
-DRAWN = re.compile(r'draw_charts\([^)]*?"([\w-]+)\.png"\)', re.DOTALL)
+DRAWN = re.compile(r'draw_charts\(.*"([\w-]+)\.png"\)')
 
 
 def drawn_by_python():
@@ -36,6 +36,16 @@ def test_a_page_says_how_its_picture_is_made(page):
     shell = "".join(re.findall(r"(?ms)^```sh\n(.*?)^```", text)).replace("\\\n", " ")
     drawing = r"regard (look|claims|curves) .*-o \S+\.(png|html)|python benchmarks/\S+"
     assert re.search(drawing, shell) or DRAWN.search(text), page
+
+
+def test_scores_by_length_are_those_of_the_results():
+    page = (PAGES / "rnn-encoder-decoder.md").read_text(encoding="utf-8")
+    results = (TOP / "docs" / "results.md").read_text(encoding="utf-8")
+    rows = re.findall(r'(?m)^    "([\w-]+)": \[(.*)\],$', page)
+    assert len(rows) == 3
+    for name, scores in rows:
+        (cells,) = re.findall(rf"(?m)^\| `{name}` \([^|]*\| [\d.]+ \| (.*) \|$", results)
+        assert cells.split(" | ") == scores.split(", "), name
 
 
 def test_every_picture_of_a_paper_is_on_a_page():

@@ -188,3 +188,20 @@ if __name__ == "__main__":
     GOLDEN.mkdir(exist_ok=True)
     for name, (view, asked) in MADE.items():
         imsave(GOLDEN / f"{name}.png", rastered(view.figure(show=name, **asked)))
+
+
+@pytest.mark.parametrize(
+    ("wide", "high", "grid", "across"),
+    [(384, 32, (1, 12), 1), (64, 64, (7, 7), 4), (96, 32, (1, 3), 4), (200, 32, (1, 6), 2)],
+)
+def test_wide_pictures_have_fewer_beside_them(wide, high, grid, across):
+    """The frames of a clip, side by side, fill the width of a figure."""
+    pixels, count = io.BytesIO(), grid[0] * grid[1]
+    imsave(pixels, np.zeros((high, wide, 3)))
+    places = Axis([str(i) for i in range(count)], "image", grid=grid, image=pixels.getvalue())
+    words = Axis(["a", "cake", "moves", "down"])
+    maps = [Map.of("frames", 0, 1, np.full((1, 4, count), 1 / count, np.float32))]
+    view = DrawableView([words, places], maps, [Run([0])])
+    figure = view.figure(show="image", width="page")
+    lefts = {round(float(one.get_extent()[0]), 3) for one in figure.axes[0].images}
+    assert len(lefts) == across

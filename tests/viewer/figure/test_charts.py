@@ -8,7 +8,7 @@ pytest.importorskip("matplotlib")
 
 from regard.viewer.figure.charts import draw_charts
 from regard.viewer.palette import ink_on
-from regard.views.charts import Matrix
+from regard.views.charts import Chart, Matrix
 
 
 def test_long_labels_below_a_matrix_of_a_chart_are_turned():
@@ -37,3 +37,11 @@ def test_numbers_stand_in_the_cells_of_a_matrix():
     (axes,) = draw_charts([Matrix("", ["a"], ["c", "d"], [[1, 4]])]).axes
     assert not axes.texts
     assert axes.images[0].get_clim() == (0.0, 4.0)
+
+
+def test_charts_of_flat_matrices_are_low():
+    flat = Matrix("", ["a", "b"], [], [[0.0] * 40] * 2)
+    square = Matrix("", ["a", "b"], ["c", "d"], [[0.0] * 2] * 2)
+    low, high = (draw_charts([one, one]).get_figheight() for one in (flat, square))
+    assert low < 1 < high
+    assert draw_charts([flat, Chart("", lines={"a": [(0, 0)]})]).get_figheight() == high

@@ -18,6 +18,8 @@ __all__ = ["draw_charts"]
 ACROSS = 3
 HIGH = 2.3
 """Inches of a row of charts."""
+AROUND = 0.6
+"""Inches of the title and of the words below."""
 ROOM = 20
 """Characters that fit below a matrix side by side; more are turned."""
 
@@ -38,7 +40,8 @@ def draw_charts(charts: Sequence[Chart | Matrix], path: str | Path | None = None
 
         across = min(len(charts), ACROSS)
         down = -(-len(charts) // across)
-        size = (COLUMN if across == 1 else PAGE, HIGH * down)
+        width = COLUMN if across == 1 else PAGE
+        size = (width, _high(charts, width / across) * down)
         figure = Figure(figsize=size, dpi=200, layout="constrained")
         every = figure.subplots(down, across, squeeze=False).flatten()
         for axes, chart in zip(every, charts, strict=False):
@@ -53,6 +56,15 @@ def draw_charts(charts: Sequence[Chart | Matrix], path: str | Path | None = None
         if path is not None:
             _save(figure, Path(path))
     return figure
+
+
+def _high(charts: Sequence[Chart | Matrix], width: float) -> float:
+    """Inches of a row of charts: less where all are matrices that are wider than high."""
+    if not all(isinstance(chart, Matrix) for chart in charts):
+        return HIGH
+    flat = [chart for chart in charts if isinstance(chart, Matrix) and chart.rows]
+    needs = [len(own.rows) * width / max(len(own.columns or own.weights[0]), 1) for own in flat]
+    return min(HIGH, max(needs, default=HIGH) + AROUND)
 
 
 def _chart(axes: "Axes", chart: Chart) -> None:

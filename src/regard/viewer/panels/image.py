@@ -66,6 +66,10 @@ WIDEST = 40
 """Characters of a picture."""
 
 
+STRIP = 2
+"""A picture more than twice as wide as high, such as the frames of a clip, has fewer beside it."""
+
+
 VEIL = 0.72
 """How much of the light is taken away where nothing looks."""
 
@@ -159,7 +163,8 @@ def image(
     photo = _photo(shown)
     ratio = grid[0] / grid[1] if photo is None else photo.shape[0] / photo.shape[1]
     some = range(len(shown.rows)) if row is None else [row]
-    across = min(len(some), 6 if width > 4 else 3)
+    most = 6 if width > 4 else 3
+    across = min(len(some), max(min(most, round(most * STRIP * ratio)), 1))
     wide = (width - EDGE) / across - EDGE
     high = wide * ratio
     down = -(-len(some) // across)
@@ -179,7 +184,8 @@ def image(
             veil = np.zeros((*grid, 4))
             veil[..., 3] = 0.72 * (1 - part)
             alike = grid == photo.shape[:2]  # a weight for each pixel
-            axes.imshow(veil, interpolation="nearest" if values or alike else "bilinear", **smooth)
+            exact = values or alike or grid[0] == 1  # frames of a clip have edges
+            axes.imshow(veil, interpolation="nearest" if exact else "bilinear", **smooth)
         if photo is not None and grid == photo.shape[:2]:
             _frame(axes, look, box)
         if len(trail) == 2:
