@@ -192,10 +192,11 @@ class Decoder(ABC):
         own = [no_repeat_ngram(self.no_repeat_ngram)] if self.no_repeat_ngram else []
         if self.repetition_penalty > 1:
             own += [repetition_penalty(self.repetition_penalty)]
-        engine: Generator = packed(model, self.precision)
+        record = record or self.precision != "float32"  # the model's own steps are float32
+        engine: Generator = packed(model, self.precision, recorded=True)
         encoded = engine.encode(asked.inputs, asked.lengths)
         decoding = engine.start(encoded)
-        engine = recorded_form(engine, encoded) if record else engine
+        engine = recorded_form(engine, encoded, self.precision) if record else engine
         # A picture has no length of its own: it has this many regions.
         sizes = encoded.lengths if source.dim() == PICTURE else asked.lengths
         usual = max(map(self.limit, sizes.tolist()), default=self.min_length)

@@ -24,7 +24,7 @@ REGARD_API const int64_t regard_layout_program_instruction[] = {
 #undef L
 #define L(field) REGARD_FIELD(program, field)
 REGARD_API const int64_t regard_layout_program[] = {
-    sizeof(program), L(instructions), L(slots), L(code), L(slot), -1};
+    sizeof(program), L(instructions), L(slots), L(kind), L(code), L(slot), -1};
 #undef L
 #define L(field) REGARD_FIELD(program_call, field)
 REGARD_API const int64_t regard_layout_program_call[] = {
@@ -263,13 +263,17 @@ static int instruction_fits(const program *p, const program_call *c, const instr
 
 /* Whether a program's slots, and what they need of the work space, are as a call says; NULL: why not. */
 static int fits(const program *p, const program_call *c, int64_t threads) {
+    if (p->kind < FLOAT32 || p->kind > INT8) return 0;
     if (p->slots < 1 || p->slots > MOST_SLOTS || c->slots != p->slots || !sane(p->instructions)) return 0;
     if (!sane(c->sentences) || !sane(c->width) || !sane(c->step) || !sane(c->keys) || !sane(c->words) ||
         !sane(c->past) || !sane(c->block_width))
         return 0;
     if (c->past && (!c->blocks || !c->block_rows || !c->ancestors)) return 0;
     if (c->width > 0 && c->sentences > (MOST >> 10) / c->width) return 0;
-    int64_t room = threads * room_of_thread(c);
+    for (int64_t i = 0; i < p->instructions; i++)
+        if (!sane(p->code[i].w.in) || !sane(p->code[i].w2.in)) return 0;
+    if (p->kind != FLOAT32 && rows_of_part(c, threads) > MOST / (widest_product(p) + 1)) return 0;
+    int64_t room = threads * room_of_thread(p, c, threads);
     for (int64_t s = 0; s < p->slots; s++) {
         const slot *own = p->slot + s;
         if (own->space < PER_ROW || own->space > CONSTANT || own->width < BY_WORDS || own->width >= MOST ||
@@ -353,8 +357,11 @@ static void each_part(void *context, int64_t begin, int64_t end) {
             const int64_t row = own->space == CONSTANT ? 0 : own->space == PER_SENTENCE ? first : first * c->width;
             base[s] = all->base[s] + row * all->apart[s] * (own->integers ? 2 : 1);
         }
-        const program_part t = {p, c, first, last - first, (last - first) * c->width, base, all->apart,
-                                all->scores + part * room_of_thread(c)};
+        float *own = all->scores + part * room_of_thread(p, c, all->parts);
+        program_part t = {p, c, first, last - first, (last - first) * c->width, base, all->apart,
+                                own, {0}};
+        if (p->kind != FLOAT32)
+            t.narrow = narrow_at(own + room_of_scores(c), rows_of_part(c, all->parts), widest_product(p));
         REGARD_DISPATCH(run_part, (&t, all->failed + part));
     }
 }
@@ -379,7 +386,7 @@ REGARD_API int regard_program_step(const void *plan, const void *call, int32_t t
     float *base[MOST_SLOTS];
     int64_t apart[MOST_SLOTS];
     parts all = {p, c, base, apart, c->work, threads, {0}};
-    float *room = c->work + threads * room_of_thread(c);
+    float *room = c->work + threads * room_of_thread(p, c, threads);
     for (int64_t s = 0; s < p->slots; s++) {
         const slot *own = p->slot + s;
         if (c->at[s]) {

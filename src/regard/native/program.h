@@ -44,7 +44,7 @@ typedef struct {
 } instruction;
 
 typedef struct {
-    int64_t instructions, slots;
+    int64_t instructions, slots, kind; /* kind: FLOAT32, BFLOAT16 or INT8, of the weights of products */
     const instruction *code;
     const slot *slot;
 } program;
@@ -79,9 +79,26 @@ static inline int64_t rows_of(const program_call *c, const slot *s) {
 /* As many keys as any memory has. */
 static inline int64_t most_keys(const program_call *c) { return c->keys > c->past ? c->keys : c->past; }
 
-/* Floats that a thread needs beside slots: scores, and where the keys of caches lie. */
-static inline int64_t room_of_thread(const program_call *c) {
+/* The most hypotheses of one of so many parts, and the widest row of a product. */
+static inline int64_t rows_of_part(const program_call *c, int64_t parts) {
+    return (c->sentences + parts - 1) / parts * c->width;
+}
+static inline int64_t widest_product(const program *p) {
+    int64_t most = 0;
+    for (int64_t i = 0; i < p->instructions; i++) {
+        const linear *w = &p->code[i].w, *w2 = &p->code[i].w2;
+        most = w->in > most ? w->in : most, most = w2->in > most ? w2->in : most;
+    }
+    return most;
+}
+
+/* Floats that a thread needs beside slots: scores and where the keys of caches lie, then narrow rows. */
+static inline int64_t room_of_scores(const program_call *c) {
     return wide(most_keys(c)) + 16 + 2 * wide(c->past);
+}
+static inline int64_t room_of_thread(const program *p, const program_call *c, int64_t parts) {
+    const int64_t narrow = p->kind == FLOAT32 ? 0 : narrow_room(rows_of_part(c, parts), widest_product(p));
+    return room_of_scores(c) + wide(narrow);
 }
 
 /* A part of the sentences: where each slot's first row of it lies, and how far the next is. */
@@ -91,7 +108,8 @@ typedef struct {
     int64_t first, sentences, rows;
     float **base;
     int64_t *apart; /* in items */
-    float *scores;  /* room_of_thread */
+    float *scores;  /* room_of_scores */
+    narrow_rows narrow;
 } program_part;
 
 #endif

@@ -173,7 +173,7 @@ DECODED = {
 def test_decoders_find_what_they_find_without_it(make, decoder, monkeypatch):
     model, (source, lengths) = make(), sources()
     fast = decoder(model, source, lengths, prefix=[[5], [], [7, 8], [], []])
-    monkeypatch.setattr("regard.decode.decoder.packed", lambda model, precision: model)
+    monkeypatch.setattr("regard.decode.decoder.packed", lambda model, *_, **__: model)
     slow = decoder(model, source, lengths, prefix=[[5], [], [7, 8], [], []])
     for one, two in zip(fast, slow, strict=True):
         assert [h.tokens for h in one] == [h.tokens for h in two]
@@ -210,7 +210,7 @@ def test_an_ensemble_is_packed_model_by_model(beam, monkeypatch):
     fast = beam(ensemble, source, lengths)
     low = replace(beam, precision="int8")(ensemble, source, lengths)
     assert all(best for best in low)
-    monkeypatch.setattr("regard.decode.decoder.packed", lambda model, precision: model)
+    monkeypatch.setattr("regard.decode.decoder.packed", lambda model, *_, **__: model)
     for one, two in zip(fast, beam(ensemble, source, lengths), strict=True):
         assert one[0].tokens == two[0].tokens
         assert one[0].score == pytest.approx(two[0].score, abs=1e-4)
@@ -283,7 +283,7 @@ def test_the_coverage_penalty_sees_what_a_packed_model_looks_at(make, monkeypatc
     fast = beam(model, source, lengths)
     low = Beam(coverage_penalty=0.3, precision="int8", **short)(model, source, lengths)
     assert all(best for best in low)
-    monkeypatch.setattr("regard.decode.decoder.packed", lambda model, precision: model)
+    monkeypatch.setattr("regard.decode.decoder.packed", lambda model, *_, **__: model)
     slow, free = beam(model, source, lengths), Beam(**short)(model, source, lengths)
     for one, two in zip(fast, slow, strict=True):
         assert one[0].tokens == two[0].tokens

@@ -126,6 +126,32 @@ def test_every_selection_is_computed_in_c(score, select):
         torch.testing.assert_close(other, one, atol=3e-6, rtol=0)
 
 
+SPREAD = {"bfloat16": 0.03, "int8": 0.3}
+"""How far the steps of small random models are off in these precisions, in parts of the spread of
+their logits."""
+
+
+@pytest.mark.parametrize("precision", SPREAD)
+@pytest.mark.parametrize("name", ["luong", "rnnsearch", "moe", "transformer", "convs2s", "arsg"])
+@torch.inference_mode()
+def test_weights_may_be_narrow(name, precision, monkeypatch):
+    """Off by what rounding costs, the same bits in any batch and with any number of threads."""
+    case = BY_NAME[name]
+    model = case.build()
+    program = folded(recorded(model, probes(case, model)))
+    decoder = RecordedDecoder(model, lower(program, apart=precision == "int8"), precision)
+    tokens, decoding = probes(case, model)[1]
+    expected, _ = model.step(tokens, _apart(decoding))
+    found, _ = decoder.step(tokens, decoding)
+    off = (found - expected).abs().max() / expected.std()
+    assert 1e-5 < off < SPREAD[precision]
+    for row in range(len(tokens)):
+        alone, _ = decoder.step(tokens[row : row + 1], decoding.rows(torch.tensor([row])))
+        assert torch.equal(alone, found[row : row + 1])
+    monkeypatch.setattr(recorded_decoder.native, "threads", lambda _: 2)
+    assert torch.equal(decoder.step(tokens, decoding)[0], found)
+
+
 @pytest.mark.parametrize(
     "name", ["transformer", "transformer(position={'kind': 'bias', 'clip': 2})", "paulus"]
 )

@@ -3,6 +3,7 @@
 import gc
 import threading
 import weakref
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,11 +13,13 @@ import regard
 from regard import native, watch
 from regard.attention import kernels
 from regard.decode import Beam, Greedy
+from regard.decode.ensemble import Ensemble
 from regard.decode.program import recordings
 from regard.decode.program.explained import explanation
 from regard.decode.program.probes import SIZES
 from regard.decode.program.recorded_decoder import RecordedDecoder
 from regard.decode.program.recordings import recorded_form, unrecorded_reason
+from regard.errors import RequestError
 from regard.models.luong import Luong
 from tests.decode.program.zoo import CASES
 
@@ -335,3 +338,39 @@ def test_the_shipped_pronouncer_says_the_same(monkeypatch):
     assert [one.output for one in found] == [one.output for one in expected]
     for one, other in zip(found, expected, strict=True):
         assert one.score == pytest.approx(other.score, abs=1e-4)
+
+
+def test_any_recorded_decoder_takes_a_precision(luong, monkeypatch):
+    own, low = BEAM, replace(BEAM, precision="int8")
+    inputs = source()
+    expected, found = (one(luong, inputs.values, inputs.lengths) for one in (own, low))
+    assert [len(one) for one in found] == [len(one) for one in expected]
+    entry = recordings._ENTRIES[luong]
+    assert entry.narrow["int8"].precision == "int8"
+    made = entry.narrow["int8"]
+    low(luong, inputs.values, inputs.lengths)
+    assert entry.narrow["int8"] is made  # it is kept
+    with torch.no_grad():
+        luong.output.weight.mul_(1.5)
+    low(luong, inputs.values, inputs.lengths)
+    assert recordings._ENTRIES[luong].narrow["int8"] is not made
+    with (
+        watch(luong),
+        pytest.raises(RequestError, match="int8 needs a decoder in C, and somebody watches"),
+    ):
+        low(luong, inputs.values, inputs.lengths)
+    assert low(luong.train(), inputs.values, inputs.lengths)  # as a validation does
+    assert luong.training
+    luong.eval()
+    with pytest.raises(RequestError, match="int8 needs a decoder that can be packed, and Luong"):
+        low(Ensemble([luong]), inputs.values, inputs.lengths)
+    monkeypatch.setenv("REGARD_PROGRAM", "0")
+    with pytest.raises(RequestError, match="int8 needs a decoder in C, and REGARD_PROGRAM is 0"):
+        low(luong, inputs.values, inputs.lengths)
+
+
+def test_watching_in_the_middle_is_refused_where_weights_are_narrow(luong):
+    steps = replace(BEAM, precision="int8").steps(luong, source().values, source().lengths)
+    next(steps)
+    with watch(luong), pytest.raises(RequestError, match="int8 is not for a decoder whose"):
+        next(steps)

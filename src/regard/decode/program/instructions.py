@@ -270,7 +270,7 @@ class CInstruction(ctypes.Structure):
 class CProgram(ctypes.Structure):
     """C's `program`."""
 
-    _fields_ = _numbers("instructions", "slots", "code", "slot")
+    _fields_ = _numbers("instructions", "slots", "kind", "code", "slot")
 
 
 class CCall(ctypes.Structure):

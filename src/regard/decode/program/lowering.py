@@ -12,12 +12,10 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from regard.decode.program import boundary
 from regard.decode.program.instructions import (
-    BLOCK,
     GrowingMemory,
     Instruction,
     Lowered,
@@ -25,6 +23,7 @@ from regard.decode.program.instructions import (
     Slot,
     TorchNode,
 )
+from regard.decode.program.lowering_products import product, side_by_side
 from regard.decode.program.recorder import Node
 from regard.decode.program.replay import Program
 from regard.decode.program.rows import (
@@ -60,10 +59,13 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
     return add
 
 
-def lower(program: Program) -> Lowered:
+def lower(program: Program, *, apart: bool = False) -> Lowered:
     """The instructions of a folded program.
 
     What C has no instruction for is left to PyTorch, between pieces of C.
+
+    Args:
+        apart: inputs side by side are multiplied one by one: as bytes each has a step of its own.
 
     Raises:
         NotLowered: nothing would be left for C, or a part of it has no such form.
@@ -80,7 +82,7 @@ def lower(program: Program) -> Lowered:
     by_torch: dict[int, str] = {}
     while True:
         try:
-            return Lowering(program).run(by_torch)
+            return Lowering(program, apart).run(by_torch)
         except NoTensor as error:
             if error.number in by_torch:
                 raise NotLowered(str(error)) from error
@@ -90,8 +92,8 @@ def lower(program: Program) -> Lowered:
 class Lowering:
     """The state of lowering one program."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, apart: bool = False) -> None:
+        self.program, self.apart = program, apart
         tokens = program.inputs["tokens"]
         batch, beam = program.shapes[tokens.index]
         step = program.inputs["step"]
@@ -322,68 +324,7 @@ class Lowering:
 
     def solid(self, value: Sum | Parts) -> RowValue:
         """Compute what is not computed yet."""
-        return self._side_by_side(value) if isinstance(value, Parts) else self._product(value)
-
-    def _side_by_side(self, value: Parts) -> RowValue:
-        space = _space(value.values)
-        made = self.fresh(value.width, value.axes, space)
-        at = 0
-        for one in value.values:
-            self.copy(one, Operand(made.slot, at))
-            at += one.width
-        return made
-
-    def _product(self, value: Sum) -> RowValue:
-        """One product of several inputs side by side, each padded to a multiple of 16."""
-        pairs: list[tuple[RowValue, Tensor]] = []
-        for x, weight in value.parts:
-            at = 0
-            for one in x.values if isinstance(x, Parts) else (x,):
-                pairs.append((one, weight[:, at : at + one.width]))
-                at += one.width
-            if at != weight.shape[1]:
-                raise NotLowered("a product with rows of several vectors")
-        space = _space([x for x, _ in pairs])
-        out = len(value.parts[0][1])
-        weights = [nn.functional.pad(w.detach(), (0, -w.shape[1] % BLOCK)) for _, w in pairs]
-        if len(pairs) == 1 and self.readable(pairs[0][0]) and pairs[0][0].space == space:
-            (read, _) = pairs[0]
-        else:
-            read = self.fresh(
-                sum(w.shape[1] for w in weights),
-                [RowAxis("f", sum(w.shape[1] for w in weights))],
-                space,
-            )
-            at = 0
-            for (x, _), weight in zip(pairs, weights, strict=True):
-                self.copy(x, Operand(read.slot, at))
-                if x.width % BLOCK:  # what is multiplied by zeros has to be numbers
-                    zeros = self.constant_rows(weight.new_zeros(-x.width % BLOCK))
-                    self.emit(
-                        "COPY", n=-x.width % BLOCK, y=Operand(read.slot, at + x.width), a=zeros
-                    )
-                at += weight.shape[1]
-        made = self.fresh(out, value.axes, space)
-        weight = torch.cat(weights, 1)
-        self.products += weight.numel()
-        self.emit(
-            "LINEAR",
-            kind=value.act,
-            n=out,
-            y=Operand(made.slot),
-            a=Operand(read.slot, read.offset),
-            w=(weight, value.bias),
-        )
-        return made
-
-    def readable(self, value: RowValue) -> bool:
-        """Whether a product may read these rows where they are, 16 floats at a time."""
-        if value.flat() != 1 or value.by_step or value.space == CONSTANT:
-            return False
-        own = self.slots[value.slot]
-        if value.width % BLOCK == 0:
-            return True
-        return value.whole and own.width == value.width and not own.compact and own.value is None
+        return side_by_side(self, value) if isinstance(value, Parts) else product(self, value)
 
 
 def weight_of(layer: Any) -> Tensor:
@@ -393,8 +334,3 @@ def weight_of(layer: Any) -> Tensor:
         raise NotLowered(f"a score with a {kind.__name__}")
     weight: Tensor = layer.weight.detach()
     return weight
-
-
-def _space(values: Sequence[RowValue]) -> int:
-    """Of what is made of these values: a row a sentence where no hypothesis is read."""
-    return PER_ROW if any(v.space == PER_ROW for v in values) else PER_SENTENCE

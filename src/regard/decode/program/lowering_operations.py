@@ -15,6 +15,7 @@ from regard.decode.program.instructions import (
     Operand,
 )
 from regard.decode.program.lowering import Lowering, handles
+from regard.decode.program.lowering_products import readable
 from regard.decode.program.recorder import Node
 from regard.decode.program.rows import (
     PER_ROW,
@@ -121,7 +122,7 @@ def recurrence(
         raise NotLowered("a unit of sentences")
     n = w.shape[1]
     wide = n + -n % BLOCK
-    h = h if low.readable(h) else low.copied(h)
+    h = h if readable(low, h) else low.copied(h)
     gates = [nn.functional.pad(g, (0, wide - n, 0, wide - n)) for g in w.split(n)]
     made = low.fresh(n, low.axes(node))
     more: dict[str, Any] = {}

@@ -27,12 +27,14 @@ from regard.decode.program.instructions import (
     Lowered,
 )
 from regard.decode.program.packed_weights import Panels
-from regard.decode.program.recorder import Node, NotRecorded
-from regard.decode.program.replay import Binding, filler, store, with_lengths
+from regard.decode.program.recorder import NotRecorded
+from regard.decode.program.replay import Binding, store, with_lengths
 from regard.decode.program.rows import NotLowered
-from regard.decode.program.step_values import SlotPlaces, StepValues, size_of
+from regard.decode.program.step_values import Host, SlotPlaces, StepValues, size_of
 from regard.decode.program.tree import Ref, leaves, map_leaves, refs, tensors
 from regard.decode.program.written import CACHES, as_blocks, as_memories
+from regard.errors import RequestError
+from regard.native.packed_products import PANEL
 from regard.protocols import Decoding, Encoded, Inputs
 
 __all__ = ["RecordedDecoder"]
@@ -40,6 +42,8 @@ __all__ = ["RecordedDecoder"]
 ROOM = 16
 """Floats of scores that a thread needs beside one a key."""
 MOST_THREADS = 64
+WIDENED_ROWS = 12
+"""As in native/int8_products.h."""
 SETTINGS = ("kind", "n", "m", "k", "heads", "before", "columns", "key_at", "value_at", "x")
 """What an instruction has in C as it has it here."""
 
@@ -53,10 +57,11 @@ class RecordedDecoder(Panels):
     Args:
         model: whose step was recorded; it is not kept alive.
         lowered: its program as instructions.
+        precision: of the weights of products, one of `PRECISIONS`; the rest is float32.
     """
 
-    def __init__(self, model: nn.Module, lowered: Lowered) -> None:
-        super().__init__(model)
+    def __init__(self, model: nn.Module, lowered: Lowered, precision: str = "float32") -> None:
+        super().__init__(model, precision)
         self.normalized = bool(getattr(model, "normalized", False))
         # Nodes know the model, which they must not keep; instructions know its weights.
         self._constants = _read_by_torch(model, lowered)
@@ -67,6 +72,8 @@ class RecordedDecoder(Panels):
         self._code = (CInstruction * len(lowered.code))()
         for to, one in zip(self._code, lowered.code, strict=True):
             self._fill(to, one)
+        products = [w for one in self._code for w in (one.w, one.w2)]
+        self._widest = max((w.inputs for w in products), default=0)
         self._slots = (CSlot * count)()
         self._places = SlotPlaces(count)
         for number, slot in enumerate(lowered.slots):
@@ -76,7 +83,7 @@ class RecordedDecoder(Panels):
         self._pieces = [
             (
                 self._piece(begin, end),
-                [_Host(host.node) for host in lowered.hosts if host.at == end],
+                [Host(host.node) for host in lowered.hosts if host.at == end],
             )
             for begin, end in pairwise([0, *_ends(lowered)])
         ]
@@ -101,7 +108,8 @@ class RecordedDecoder(Panels):
     def _piece(self, begin: int, end: int) -> CProgram:
         """The plan of some of the instructions."""
         at = ctypes.addressof(self._code) + begin * ctypes.sizeof(CInstruction)
-        return CProgram(end - begin, len(self._slots), at, ctypes.addressof(self._slots))
+        slots = ctypes.addressof(self._slots)
+        return CProgram(end - begin, len(self._slots), self._kind, at, slots)
 
     def _fill(self, to: CInstruction, one: Instruction) -> None:
         to.op = NAMES.index(one.op)
@@ -132,9 +140,17 @@ class RecordedDecoder(Panels):
         """One token a hypothesis: (B, beam) to logits (B, beam, V).
 
         Who watches sees the steps of the model.
+
+        Raises:
+            RequestError: somebody watches, and the model's own steps have another precision.
         """
         try:
             if active():
+                if self.precision != "float32":
+                    raise RequestError(
+                        f"decode.precision: {self.precision} is not for a decoder whose attention "
+                        "is watched; leave it at float32"
+                    )
                 raise NotRecorded("somebody watches")
             batch = self._batch(decoding)
             binding = self._bind(batch, tokens, decoding)
@@ -273,7 +289,7 @@ class RecordedDecoder(Panels):
     @torch.no_grad()
     def _by_torch(
         self,
-        host: "_Host",
+        host: Host,
         values: StepValues,
         sizes: dict[int, int],
         places: SlotPlaces,
@@ -304,6 +320,11 @@ class RecordedDecoder(Panels):
     ) -> int:
         """Floats of the work space, as program.c counts them."""
         count = threads * (_wide(max(keys, past)) + ROOM + 2 * past)
+        if self.precision != "float32":
+            part = -(-sentences // threads) * (rows // max(sentences, 1))
+            narrow = 2 * _wide(part) + part * self._widest // 2
+            narrow += PANEL * self._widest if part > WIDENED_ROWS else 0
+            count += threads * _wide(narrow)
         for number, slot in enumerate(self.lowered.slots):
             if places.at[number]:
                 continue
@@ -312,13 +333,6 @@ class RecordedDecoder(Panels):
             each = each if slot.compact else _wide(each)
             count += _wide(each * (sentences if slot.space else rows))
         return count
-
-
-class _Host:
-    """A node that PyTorch computes, and what makes its arguments."""
-
-    def __init__(self, node: Node) -> None:
-        self.node, self.args, self.kwargs = node, filler(node.args), filler(node.kwargs)
 
 
 @dataclass(frozen=True)

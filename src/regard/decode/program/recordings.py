@@ -8,7 +8,7 @@ recorded again. Each is compared with the model's own `step` before it is used.
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -27,10 +27,12 @@ from regard.decode.program.packed_weights import Panels
 from regard.decode.program.probes import probes, states_after, words
 from regard.decode.program.recorded_decoder import RecordedDecoder
 from regard.decode.program.recorder import NotRecorded
+from regard.decode.program.replay import Program
 from regard.decode.program.rows import NotLowered
 from regard.decode.program.structure import LIMIT, hooked, structure, unstable
 from regard.decode.program.tree import map_leaves
 from regard.decode.program.unify import recorded
+from regard.errors import RequestError
 from regard.native.fingerprint import fingerprint
 from regard.protocols import Decoding, Encoded
 
@@ -47,6 +49,7 @@ class _Entry:
     form: Any
     key: Any
     decoder: RecordedDecoder | None = None
+    narrow: dict[str, RecordedDecoder] = field(default_factory=dict)  # by precision
     reason: str | None = None
     kinds: list[type] | None = None  # of a model whose form changes at every step: its classes
 
@@ -62,22 +65,53 @@ class _Entry:
 _ENTRIES: "WeakKeyDictionary[nn.Module, _Entry]" = WeakKeyDictionary()
 
 
-def recorded_form(model: Any, encoded: Encoded) -> Any:
+def recorded_form(model: Any, encoded: Encoded, precision: str = "float32") -> Any:
     """The model with its step as a recorded program in C, or the model itself.
 
     Args:
         model: what is about to decode, in eval mode; one that is packed stays as it is.
         encoded: the batch that it has read.
+        precision: of the weights; a program in another one than float32 is made of what was
+            compared with the model in float32.
+
+    Raises:
+        RequestError: another precision than float32 is asked for, and there is no program.
     """
     if isinstance(model, Panels | Ensemble) or not isinstance(model, nn.Module):
         return model
-    if _refusal(model) is not None or type(encoded) is not Encoded or not len(encoded.states):
-        return model
+    if type(encoded) is Encoded and not len(encoded.states):
+        return model  # nothing to decode
+    found = None if _refusal(model) is not None else _found(model, encoded)
+    if precision != "float32":
+        return _narrow(model, encoded, found, precision)
+    return model if found is None or found.decoder is None else found.decoder
+
+
+def _found(model: nn.Module, encoded: Encoded) -> "_Entry | None":
+    """A model's program, which is made if there is none yet."""
+    if type(encoded) is not Encoded:
+        return None
     form = structure(model)
     entry = _ENTRIES.get(model)
     if entry is None or not entry.is_current(model, form):
         entry = _ENTRIES[model] = _made(model, encoded, form)
-    return model if entry.decoder is None else entry.decoder
+    return entry
+
+
+def _narrow(
+    model: nn.Module, encoded: Encoded, found: "_Entry | None", precision: str
+) -> RecordedDecoder:
+    """A model's program with its weights in bfloat16 or bytes."""
+    if found is None or found.decoder is None:
+        why = unrecorded_reason(model) or f"{type(model).__name__} has no program for such inputs"
+        raise RequestError(
+            f"decode.precision: {precision} needs a decoder in C, and {why}; leave it at float32"
+        )
+    if precision not in found.narrow:
+        with torch.inference_mode(), unseen():
+            lowered = lower(_program(model, encoded), apart=precision == "int8")
+            found.narrow[precision] = RecordedDecoder(model, lowered, precision)
+    return found.narrow[precision]
 
 
 def recorded_decoder(model: Any) -> tuple[RecordedDecoder | None, str | None]:
@@ -147,7 +181,7 @@ def _made(model: nn.Module, encoded: Encoded, form: Any) -> _Entry:
         return entry
     try:
         with unseen():
-            decoder = RecordedDecoder(model, lower(folded(recorded(model, probes(model, encoded)))))
+            decoder = RecordedDecoder(model, lower(_program(model, encoded)))
             why = _difference(model, decoder, encoded)
         if structure(model) != form:
             why, entry.kinds = "a step changes settings of the model", _kinds(model)
@@ -159,6 +193,11 @@ def _made(model: nn.Module, encoded: Encoded, form: Any) -> _Entry:
         why = f"recording its step failed ({type(error).__name__}: {error})"
     entry.decoder, entry.reason = None if why else decoder, why
     return entry
+
+
+def _program(model: Any, encoded: Encoded) -> Program:
+    """The recorded step of a model. It knows the model, which nothing that is kept may do."""
+    return folded(recorded(model, probes(model, encoded)))
 
 
 def _difference(model: Any, decoder: RecordedDecoder, encoded: Encoded) -> str | None:

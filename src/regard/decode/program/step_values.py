@@ -6,10 +6,19 @@ from typing import Any
 from torch import Tensor
 
 from regard.decode.program.instructions import Lowered
+from regard.decode.program.recorder import Node
+from regard.decode.program.replay import filler
 from regard.decode.program.tree import Extent
 from regard.native.gate import expect
 
-__all__ = ["SlotPlaces", "StepValues", "size_of"]
+__all__ = ["Host", "SlotPlaces", "StepValues", "size_of"]
+
+
+class Host:
+    """A node that PyTorch computes, and what makes its arguments."""
+
+    def __init__(self, node: Node) -> None:
+        self.node, self.args, self.kwargs = node, filler(node.args), filler(node.kwargs)
 
 
 class SlotPlaces:
