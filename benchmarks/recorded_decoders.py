@@ -4,9 +4,9 @@
 
 `regard bench decode` is the same. CPU time of one thread, in turns: a step of a beam of 5 over
 sources of 20 words, 8,000 words in the vocabulary, the mean of 12. Re-ordering of hypotheses is not
-counted, unless `--form` compares two forms ("hand": forms packed by hand beside programs), whose
-caches differ. One row a model and batch size: milliseconds, and min, median and max of the ratios
-of the rounds.
+counted, unless `--form hand` compares forms packed by hand with programs, whose caches differ.
+`--form int8` and `bfloat16` are programs with such weights. One row a model and batch size:
+milliseconds, and min, median and max of the ratios of the rounds.
 """
 
 import argparse
@@ -29,6 +29,7 @@ __all__ = ["HEAD", "ROWS", "cells", "measure_row", "summary", "verdict"]
 
 WORDS, SOURCE, BEAM, STEPS = 8000, 20, 5, 12
 BATCHES = (1, 32)
+NARROW = ("bfloat16", "int8")
 PICTURE = {"widths": [4, 6], "convolutions": [1, 1]}
 ROWS: dict[str, dict[str, Any]] = {
     "seq2seq": {"embed": 256, "hidden": 256, "layers": 2},
@@ -125,6 +126,9 @@ def forms(name: str, model: Any, batch: int, compared: str) -> tuple[Any, Any, A
     if compared == "hand":
         hand, program = packed(model), recorded_form(model, encoded)
         return hand, program, begun, "a program beside the form packed by hand"
+    if compared in NARROW:
+        narrow = recorded_form(model, encoded, compared)
+        return model, narrow, begun, f"a program with weights in {compared}"
     form = packed(model)
     form = recorded_form(model, encoded) if form is model else form
     said = str(explanation(model))
@@ -208,7 +212,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--models", nargs="*", default=list(ROWS))
-    parser.add_argument("--form", choices=("own", "hand"), default="own")
+    parser.add_argument("--form", choices=("own", "hand", *NARROW), default="own")
     options = parser.parse_args()
     found = []
     for name in options.models:
