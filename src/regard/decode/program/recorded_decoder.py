@@ -32,7 +32,7 @@ from regard.decode.program.replay import Binding, store, with_lengths
 from regard.decode.program.rows import NotLowered
 from regard.decode.program.step_values import Host, SlotPlaces, StepValues, size_of
 from regard.decode.program.tree import Ref, leaves, map_leaves, refs, tensors
-from regard.decode.program.written import CACHES, as_blocks, as_memories
+from regard.decode.program.written import CACHES, addresses_of, as_blocks, as_memories
 from regard.errors import RequestError
 from regard.native.packed_products import PANEL
 from regard.protocols import Decoding, Encoded, Inputs
@@ -246,7 +246,7 @@ class RecordedDecoder(Panels):
         if self._hosts:
             values |= zip(self._memories, tensors(self._memories_of(decoding)), strict=True)
         past = 0 if written is None else len(written.blocks)
-        blocks, held = _blocks(written)
+        blocks, held = addresses_of(written)
         threads = min(native.threads(rows * lowered.products), MOST_THREADS)
         sizes_of_room = sentences, rows, keys, words, _wide(past), threads
         room = batch.rooms.get(sizes_of_room) or self._room(places, *sizes_of_room)
@@ -365,20 +365,6 @@ def _weak(memories: Any) -> dict[str, weakref.ref[Any]]:
         return {k: weakref.ref(x) for k, x in memories.items()}
     except TypeError:
         return {}
-
-
-def _blocks(past: PackedPast | None) -> tuple[tuple[int, int, int], Any]:
-    """Where the blocks are, how many rows they have, and whose they are; what keeps that alive."""
-    if past is None or past.ancestors is None:
-        return (0, 0, 0), None
-    count, ancestors = len(past.blocks), past.ancestors.contiguous()
-    at = (ctypes.c_int64 * count)(*(block.data_ptr() for block in past.blocks))
-    rows = (ctypes.c_int64 * count)(*(len(block) for block in past.blocks))
-    return (ctypes.addressof(at), ctypes.addressof(rows), ancestors.data_ptr()), (
-        at,
-        rows,
-        ancestors,
-    )
 
 
 def _wide(n: int) -> int:

@@ -5,6 +5,7 @@ program keeps the new keys and values of all caches of a step in one block, whos
 hypotheses of that step, and re-orders a table of numbers instead (`PackedPast`).
 """
 
+import ctypes
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,7 @@ from regard.decode.program.caches import PackedPast
 from regard.decode.program.instructions import GrowingMemory
 from regard.protocols import Decoding
 
-__all__ = ["CACHES", "as_blocks", "as_memories"]
+__all__ = ["CACHES", "addresses_of", "as_blocks", "as_memories"]
 
 CACHES = "caches"
 """The name in `Decoding.carried` of what a program keeps in the place of memories."""
@@ -70,3 +71,17 @@ def _memory(cache: GrowingMemory, past: PackedPast) -> Memory:
     several = isinstance(cache.memory.prepared, tuple)
     prepared = tuple(more) if several else more[0] if more else None
     return replace(cache.memory, key=key, value=value, prepared=prepared)
+
+
+def addresses_of(past: PackedPast | None) -> tuple[tuple[int, int, int], Any]:
+    """Where the blocks are, how many rows they have, and whose they are; what keeps that alive."""
+    if past is None or past.ancestors is None:
+        return (0, 0, 0), None
+    count, ancestors = len(past.blocks), past.ancestors.contiguous()
+    at = (ctypes.c_int64 * count)(*(block.data_ptr() for block in past.blocks))
+    rows = (ctypes.c_int64 * count)(*(len(block) for block in past.blocks))
+    return (ctypes.addressof(at), ctypes.addressof(rows), ancestors.data_ptr()), (
+        at,
+        rows,
+        ancestors,
+    )
