@@ -7,6 +7,7 @@ import statistics
 import pytest
 
 from regard import recipe
+from regard.folder.programs import open_program
 from tests.cli.run import run
 
 SMALL = [
@@ -66,7 +67,8 @@ def test_train_again_changed_and_fresh(capsys, tmp_path):
     assert ran.result["training"]["steps"] == 4
     names = {p.name for p in folder.iterdir()}
     wanted = {"config.json", "model.safetensors", "recipe.yaml", "metrics.json", "README.md"}
-    assert wanted <= names
+    assert wanted | {"program.json"} <= names
+    assert open_program(folder).predict(["abc"])[0].output
     assert "checkpoints" not in names
     before = {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in folder.iterdir()}
 
@@ -92,6 +94,12 @@ def test_train_again_changed_and_fresh(capsys, tmp_path):
     assert "finished already" not in fresh.err
     assert (folder / "model.safetensors").read_bytes() != before["model.safetensors"][1]
     assert (folder / "mine.txt").read_text() == "kept"
+    assert open_program(folder) is not None  # of the new weights
+
+    covered = run(capsys, "train", *SMALL, "decode.coverage_penalty=0.2", "--fresh", "-v")
+    assert covered.code == 0
+    assert "no program.json: " in covered.err
+    assert not (folder / "program.json").exists()  # the one of the training before is gone
 
 
 @pytest.mark.slow

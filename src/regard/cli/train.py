@@ -1,6 +1,7 @@
 """`regard train`: a recipe in, a folder out; run it again to continue."""
 
 import json
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli._common import Json, columns, emit, print_result, say
-from regard.errors import RequestError
+from regard.errors import RegardError, RequestError
 
 if TYPE_CHECKING:
     from regard.recipe import Recipe
 
 __all__ = ["train"]
+
+log = logging.getLogger(__name__)
 
 
 def train(
@@ -109,7 +112,26 @@ def train(
         folder = output or default_folder(found)
         metrics = fit(found, folder, fresh=fresh, force=force, progress=not as_json)
         if metrics:  # empty in all processes but the first
+            _keep_program(folder)
             _result({"folder": str(folder), **metrics}, as_json)
+
+
+def _keep_program(folder: Path) -> None:
+    """Write the program by which `regard predict` answers without PyTorch, where there can be one.
+
+    One of other weights, of an earlier training in this folder, goes.
+    """
+    from regard.convert import add_program
+    from regard.folder.programs import open_program
+    from regard.runtime.stored_program import PROGRAM
+
+    if open_program(folder) is not None:
+        return
+    try:
+        add_program(folder)
+    except RegardError as error:
+        (folder / PROGRAM).unlink(missing_ok=True)
+        log.info("%s: no %s: %s", folder, PROGRAM, error)
 
 
 def _print(recipe: "Recipe", as_json: bool) -> None:
