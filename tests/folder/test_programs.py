@@ -162,6 +162,13 @@ def test_a_text_beyond_the_tables_is_left_to_pytorch(folder):
         program.predict(["die Datei wird"])
 
 
+def test_outputs_longer_than_is_usual_are_left_to_pytorch_which_says_so(folder):
+    own = open_program(folder, {"min_length": 30, "max_extra": 1, "max_length": 40})
+    with pytest.raises(BeyondProgram, match="no longer than max_ratio and max_extra allow"):
+        own.predict(["die Datei wird"])
+    assert open_program(folder, {"min_length": 3}).predict(["die Datei wird"])[0].output
+
+
 def test_a_folder_written_again_has_its_program(folder, tmp_path):
     files = export(folder, "program", tmp_path / "again")
     assert {PROGRAM, "config.json", "model.safetensors", "recipe.yaml"} <= set(files)

@@ -13,6 +13,7 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.runtime.answer import PlainPrediction
 from regard.runtime.operators import Array
+from regard.runtime.penalties import most_tokens
 from regard.runtime.search import SearchOutput, SearchSettings, best_outputs
 from regard.runtime.special_ids import EOS
 from regard.runtime.stored_program import BeyondProgram, graph_of
@@ -97,6 +98,10 @@ class TextProgram:
         return [self._answer(text, ids) for text, ids in zip(texts, rows, strict=True)]
 
     def _fit(self, sizes: Sequence[int]) -> None:
+        own = self.settings
+        allowed = (most_tokens(n, own.max_ratio, own.max_extra, own.max_length) for n in sizes)
+        if own.min_length > max(allowed, default=own.min_length):  # PyTorch's decoder says so
+            raise BeyondProgram("its outputs are no longer than max_ratio and max_extra allow")
         for size in sizes:
             if size < self._least or (self._most is not None and size > self._most):
                 raise BeyondProgram(f"its sources have {self._least} to {self._most} tokens")

@@ -148,11 +148,39 @@ def test_the_command_line_reads_plain_texts(capsys, loaded):
     assert ran.out.index("roles of gave") < ran.out.index("roles of read")
 
 
-def test_a_long_line_says_what_it_costs(loaded, caplog, monkeypatch):
+def test_a_long_line_is_read_by_sentences_and_that_is_said(loaded, caplog, monkeypatch):
     from regard.tasks.tags import propositions
 
+    alone = loaded.predict([CUT])[0]
+    monkeypatch.setattr(propositions, "WHOLE", 8)
     monkeypatch.setattr(propositions, "MANY", 16)
-    field = loaded.fields["predicates"]
-    found = propositions.Propositions.of([CUT, f"{CUT} " * 6], field)
-    assert [len(one.places) for one in found.inputs] == [2, 12]
-    assert ["put one sentence on a line" in one for one in caplog.messages] == [True]
+    (found,) = loaded.predict([f"{CUT} " * 6])
+    said = [one for one in caplog.messages if "each reads its sentence" in one]
+    assert len(said) == 1
+    assert said[0].endswith("(at most 8 words): this takes minutes")
+    count = len(CUT.split())
+    assert list(found.predicates) == [
+        i * count + place for i in range(6) for place in alone.predicates
+    ]
+    for i, one in enumerate(found.alternatives):
+        own = one.output.split()
+        assert len(own) == 6 * count
+        start = i // len(alone.predicates) * count
+        assert own[start : start + count] == alone.alternatives[i % 2].output.split()
+        assert {*own[:start], *own[start + count :]} <= {"O"}
+    assert found.output.count(" | ") == len(found.predicates) - 1
+
+
+def test_what_a_predicate_reads_has_a_bound(monkeypatch):
+    from regard.tasks.tags import propositions
+
+    monkeypatch.setattr(propositions, "WHOLE", 4)
+    words = "a b c d e f g . h ? i".split()
+    asked = propositions.AskedText(" ".join(words), True, words, (0, 4, 6, 8, 10))
+    read = [words[slice(*asked.window(place))] for place in asked.places]
+    assert [" ".join(one) for one in read] == ["a b c d", "c d e f", "e f g .", "h ?", "i"]
+    for place, example in zip(asked.places, asked.examples, strict=True):
+        text, mark = example.split(" ||| ")
+        assert text.split()[int(mark)] == words[place]
+    short = propositions.AskedText("a . b", True, ["a", ".", "b"], (2,))
+    assert short.window(2) == (0, 3)

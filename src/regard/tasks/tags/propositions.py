@@ -11,7 +11,7 @@ divide it. So is every text with marks, as their numbers count its words.
 import logging
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -28,6 +28,10 @@ _CUT = re.compile(
 )
 """What stands by itself only where a text was cut before."""
 
+ENDS = frozenset(".!?。！？｡؟।…")
+"""Words that end a sentence."""
+WHOLE = 120
+"""Words of a plain text that every predicate reads whole; in a longer one it reads its sentence."""
 MANY = 50_000
 """Words times predicates of one text above which its user is told what that costs."""
 log = logging.getLogger(__name__)
@@ -80,7 +84,28 @@ class AskedText:
         """What it comes to: texts with a mark."""
         if not self.plain:
             return [self.text]
-        return [f"{' '.join(self.words)} {BETWEEN} {place}" for place in self.places]
+        made = []
+        for place in self.places:
+            first, last = self.window(place)
+            made.append(f"{' '.join(self.words[first:last])} {BETWEEN} {place - first}")
+        return made
+
+    def window(self, place: int) -> tuple[int, int]:
+        """The first word that a predicate reads, and the one after its last.
+
+        The whole text of up to `WHOLE` words; else its sentence, and of a sentence that is longer
+        than that the `WHOLE` words around the predicate.
+        """
+        first, last = 0, len(self.words)
+        if last <= WHOLE:
+            return first, last
+        ends = [i + 1 for i, word in enumerate(self.words) if word in ENDS]
+        first = max((end for end in ends if end <= place), default=0)
+        last = min((end for end in ends if end > place), default=last)
+        if last - first > WHOLE:
+            first = min(max(first, place - WHOLE // 2), last - WHOLE)
+            last = first + WHOLE
+        return first, last
 
 
 class Propositions:
@@ -110,14 +135,18 @@ class Propositions:
             else:
                 words = words_of(text)
                 places = field.finder.find(words)
-                if len(words) * len(places) > MANY:
+                own = AskedText(text, True, words, places)
+                read = sum(last - first for first, last in map(own.window, places))
+                if len(words) > WHOLE:
                     log.warning(
-                        "a text of %d words has %d predicates, and each reads the whole text: this "
-                        "takes minutes; put one sentence on a line",
-                        len(words),
-                        len(places),
+                        "a text of %s words has %s predicates, and each reads its sentence (at "
+                        "most %d words)%s",
+                        f"{len(words):,}",
+                        f"{len(places):,}",
+                        WHOLE,
+                        ": this takes minutes" if read > MANY else "",
                     )
-                made.append(AskedText(text, True, words, places))
+                made.append(own)
         return cls(made)
 
     @property
@@ -153,6 +182,7 @@ def _merged(own: AskedText, parts: Sequence[Prediction], scheme: str) -> Predict
     refused = own.refused or next((one.refused for one in parts if one.refused), "")
     if refused:
         return Prediction(own.text, "", refused=refused)
+    parts = [_whole(own, *both) for both in zip(own.places, parts, strict=True)]
     lines = [bracketed(own.words, one.output.split(), scheme) for one in parts]
     scores = [one.score for one in parts if one.score is not None]
     return RolesPrediction(
@@ -163,6 +193,18 @@ def _merged(own: AskedText, parts: Sequence[Prediction], scheme: str) -> Predict
         words=own.words,
         predicates=own.places,
     )
+
+
+def _whole(own: AskedText, place: int, part: Prediction) -> Prediction:
+    """The prediction of one predicate with a tag for each word of the text.
+
+    Words that it did not read are outside of all roles, and tags have no scores then.
+    """
+    first, last = own.window(place)
+    if last - first == len(own.words):
+        return part
+    tags = ["O"] * first + part.output.split() + ["O"] * (len(own.words) - last)
+    return replace(part, output=" ".join(tags), tokens=[], token_scores=[])
 
 
 @cache
