@@ -17,7 +17,7 @@ from regard.decode.ensemble import Ensemble
 from regard.decode.program import recordings
 from regard.decode.program.explained import explanation
 from regard.decode.program.probes import SIZES
-from regard.decode.program.recorded_decoder import RecordedDecoder
+from regard.decode.program.recorded_decoder import RecordedDecoder, say_watched
 from regard.decode.program.recordings import recorded_form, unrecorded_reason
 from regard.errors import RequestError
 from regard.models.luong import Luong
@@ -354,11 +354,6 @@ def test_any_recorded_decoder_takes_a_precision(luong, monkeypatch):
         luong.output.weight.mul_(1.5)
     low(luong, inputs.values, inputs.lengths)
     assert recordings._ENTRIES[luong].narrow["int8"] is not made
-    with (
-        watch(luong),
-        pytest.raises(RequestError, match="int8 needs a decoder in C, and somebody watches"),
-    ):
-        low(luong, inputs.values, inputs.lengths)
     assert low(luong.train(), inputs.values, inputs.lengths)  # as a validation does
     assert luong.training
     luong.eval()
@@ -369,8 +364,18 @@ def test_any_recorded_decoder_takes_a_precision(luong, monkeypatch):
         low(luong, inputs.values, inputs.lengths)
 
 
-def test_watching_in_the_middle_is_refused_where_weights_are_narrow(luong):
-    steps = replace(BEAM, precision="int8").steps(luong, source().values, source().lengths)
+def test_steps_that_are_watched_are_float32_and_that_is_said(luong, caplog):
+    say_watched.cache_clear()
+    low, inputs = replace(BEAM, precision="int8"), source()
+    steps = low.steps(luong, inputs.values, inputs.lengths)
     next(steps)
-    with watch(luong), pytest.raises(RequestError, match="int8 is not for a decoder whose"):
+    assert not caplog.records
+    with watch(luong) as seen:
         next(steps)
+        assert len(seen["attention"].steps) == 1
+        found = low(luong, inputs.values, inputs.lengths)
+    assert [one.message for one in caplog.records] == [
+        "decode.precision: int8 shows no attention in this model; steps that are watched have "
+        "float32 weights"
+    ]
+    assert_same(found, BEAM(luong, inputs.values, inputs.lengths))

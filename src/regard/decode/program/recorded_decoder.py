@@ -1,8 +1,10 @@
 """A generator whose step is a recorded program, run by C."""
 
 import ctypes
+import logging
 import weakref
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -33,11 +35,12 @@ from regard.decode.program.rows import NotLowered
 from regard.decode.program.step_values import Host, SlotPlaces, StepValues, size_of
 from regard.decode.program.tree import Ref, leaves, map_leaves, refs, tensors
 from regard.decode.program.written import CACHES, addresses_of, as_blocks, as_memories
-from regard.errors import RequestError
 from regard.native.packed_products import PANEL
 from regard.protocols import Decoding, Encoded, Inputs
 
-__all__ = ["RecordedDecoder"]
+__all__ = ["RecordedDecoder", "say_watched"]
+
+log = logging.getLogger(__name__)
 
 ROOM = 16
 """Floats of scores that a thread needs beside one a key."""
@@ -139,18 +142,11 @@ class RecordedDecoder(Panels):
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         """One token a hypothesis: (B, beam) to logits (B, beam, V).
 
-        Who watches sees the steps of the model.
-
-        Raises:
-            RequestError: somebody watches, and the model's own steps have another precision.
+        Who watches sees the steps of the model, in float32.
         """
         try:
             if active():
-                if self.precision != "float32":
-                    raise RequestError(
-                        f"decode.precision: {self.precision} is not for a decoder whose attention "
-                        "is watched; leave it at float32"
-                    )
+                say_watched(self.precision)
                 raise NotRecorded("somebody watches")
             batch = self._batch(decoding)
             binding = self._bind(batch, tokens, decoding)
@@ -333,6 +329,17 @@ class RecordedDecoder(Panels):
             each = each if slot.compact else _wide(each)
             count += _wide(each * (sentences if slot.space else rows))
         return count
+
+
+@lru_cache
+def say_watched(precision: str) -> None:
+    """Say once that steps which somebody watches are float32."""
+    if precision != "float32":
+        log.warning(
+            "decode.precision: %s shows no attention in this model; steps that are watched "
+            "have float32 weights",
+            precision,
+        )
 
 
 @dataclass(frozen=True)

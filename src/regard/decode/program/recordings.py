@@ -25,7 +25,7 @@ from regard.decode.program.instructions import STEP
 from regard.decode.program.lowering import lower
 from regard.decode.program.packed_weights import Panels
 from regard.decode.program.probes import probes, states_after, words
-from regard.decode.program.recorded_decoder import RecordedDecoder
+from regard.decode.program.recorded_decoder import RecordedDecoder, say_watched
 from regard.decode.program.recorder import NotRecorded
 from regard.decode.program.replay import Program
 from regard.decode.program.rows import NotLowered
@@ -98,10 +98,11 @@ def _found(model: nn.Module, encoded: Encoded) -> "_Entry | None":
     return entry
 
 
-def _narrow(
-    model: nn.Module, encoded: Encoded, found: "_Entry | None", precision: str
-) -> RecordedDecoder:
-    """A model's program with its weights in bfloat16 or bytes."""
+def _narrow(model: nn.Module, encoded: Encoded, found: "_Entry | None", precision: str) -> Any:
+    """A model's program with its weights in bfloat16 or bytes; the model, if somebody watches."""
+    if active():
+        say_watched(precision)
+        return model
     if found is None or found.decoder is None:
         why = unrecorded_reason(model) or f"{type(model).__name__} has no program for such inputs"
         raise RequestError(
