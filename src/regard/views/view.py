@@ -23,6 +23,8 @@ WHATS = {
     "norms": "weight × size of the value it reads: what could have arrived, not what mattered",
     "rollout": "attention rollout: weights multiplied through the layers, residuals half",
     "gradient": "gradient × weight: how the score would move with each weight",
+    "relevance": "gradient × state: how much each word moved the score, by layer, without its sign",
+    "pooled": "the share of the pooled features that each word gave by its maximum; not attention",
     "alignment": "a given alignment, not a model's attention",
 }
 """What the numbers of a map are, said on every page."""

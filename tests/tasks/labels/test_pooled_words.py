@@ -11,6 +11,7 @@ from regard.models.kim_cnn import KimCNN
 from regard.models.swem import SWEM
 from regard.protocols import Inputs
 from regard.tasks.labels.pooled_words import pooled_words
+from regard.views import WHATS
 from tests.tasks.labeled import fitted, pairs, write
 
 IDS = torch.tensor([[5, 7, 6, 9, 8, 4], [9, 4, 6, 0, 0, 0], [6, 0, 0, 0, 0, 0], [0] * 6])
@@ -107,6 +108,8 @@ def test_a_look_shades_the_words(tmp_path):
     (own,) = [one for one in made.maps if one.kind == "pooled"]
     assert made.axes[own.columns].texts == ["the", "film", "is", "awful", "."]
     assert own.weights.sum() == pytest.approx(1, abs=1e-3)
+    assert own.what == "pooled"
+    assert "not attention" in WHATS[own.what]
     titles = [panel.title for panel in made.runs[0].panels]
     assert titles == ["words by their share of the largest features", "probabilities"]
 

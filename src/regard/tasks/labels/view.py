@@ -130,7 +130,7 @@ class _Made:
             layers = [str(i) for i in range(len(one.values))]
             rows, columns = self._axis(Axis(layers, "steps")), self._axis(_words(one.words))
             moved = np.abs(one.values)[None]
-            self.maps.append(Map.of("why", rows, columns, moved, kind="why"))
+            self.maps.append(Map.of("why", rows, columns, moved, kind="why", what="relevance"))
             panels.append(MapPanel("matrix", WHY, map=len(self.maps) - 1))
             cells = zip(one.words, *(map("{:+.3f}".format, own) for own in one.values), strict=True)
             panels.append(
@@ -187,7 +187,9 @@ class _Made:
         shares = pooled_words(self.loaded.model, task.inputs(batch), [len(own) for own in tokens])
         for own, share in zip(tokens, shares, strict=False):
             rows, columns = self._axis(Axis([task.target], "steps")), self._axis(_words(own))
-            self.maps.append(Map.of("pooled", rows, columns, share[None, None], kind="pooled"))
+            self.maps.append(
+                Map.of("pooled", rows, columns, share[None, None], kind="pooled", what="pooled")
+            )
             panels.append(MapPanel("text", POOLED, map=len(self.maps) - 1))
         return panels
 

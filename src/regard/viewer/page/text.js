@@ -1,5 +1,8 @@
 // Text shading: select a word and see what it attends to, and what attends to it.
 
+// Numbers of words that no word attends to.
+const NO_ATTENTION = ["pooled", "relevance"];
+
 VIEWS.push({
   id: "text",
   name: "Text",
@@ -51,7 +54,7 @@ VIEWS.push({
     const none = new Float32Array(p.R).fill(NaN);
     const label = looking
       ? `“${p.rows.labels[state.row]}” attends to`
-      : looked
+      : looked || NO_ATTENTION.includes(p.map.what)
         ? "select a word"
         : "average attention; select a word";
     if (own) {
