@@ -65,3 +65,9 @@ def test_two_files_for_one_split(tmp_path):
 def test_a_folder_without_splits(tmp_path):
     with pytest.raises(RequestError, match=r"has no train\.\*"):
         sources.splits(tmp_path)
+
+
+def test_a_folder_of_other_files_says_what_to_do(tmp_path):
+    (tmp_path / "cora.npz").touch()
+    with pytest.raises(RequestError, match=r"there are cora\.npz: name one file, or call them so"):
+        sources.splits(tmp_path)

@@ -74,7 +74,8 @@ def splits(folder: Path, *, moses: bool = True) -> dict[str, Path]:
             found[split] = folder / files[0].name.split(".")[0]
     if not found:
         there = sorted(f.name for f in folder.glob("*") if format_of(f) != "moses")
-        told = f"; there are {', '.join(there[:6])}{', …' * (len(there) > 6)}" if there else ""
+        some = f"{', '.join(there[:6])}{', …' * (len(there) > 6)}"
+        told = f"; there are {some}: name one file, or call them so" if there else ""
         raise RequestError(f"{folder} has no train.*, dev.* or test.* file{told}")
     return found
 
