@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from regard import view
-from regard.viewer import Axis, DrawableView, Run, read
+from regard.viewer import Axis, DrawableView, Map, Run, read
 from regard.viewer.page.headline import MOST, headline_html, plain_title
 from regard.viewer.page.html import page as whole
 from regard.views import (
@@ -236,3 +236,19 @@ def test_nodes_have_the_colors_of_their_classes_and_labels_do_not_overlap(tmp_pa
     assert (230, 159, 0) in own["Theory"]
     assert (230, 159, 0) not in own["Networks"]
     assert page.fine()
+
+
+@pytest.mark.parametrize(
+    ("what", "label"),
+    [("pooled", "select a word"), ("weights", "average attention; select a word")],
+)
+def test_numbers_that_are_no_attention_are_not_called_so(what, label, tmp_path, page):
+    axes = [Axis(["label"], "steps"), Axis(WORDS)]
+    weights = np.full((1, 1, len(WORDS)), 0.2, np.float32)
+    shares = Map.of("pooled", 0, 1, weights, kind="pooled", what=what)
+    run = Run([0], panels=[MapPanel("text", map=0)])
+    page.open(DrawableView(axes, [shares], [run]).page(tmp_path / "x.html"))
+    titles = page.page.locator("#stage h2").all_inner_texts()
+    assert label in titles
+    assert ("average attention" in " ".join(titles)) == (what == "weights")
+    assert ("not attention" in page.page.inner_text("#what")) == (what == "pooled")
