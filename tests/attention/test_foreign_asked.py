@@ -13,6 +13,7 @@ from regard.watching.interventions import edited, permuted, uniform, without_hea
 from tests.attention.foreign_cases import CASES, built, expected, inputs
 
 pytest.importorskip("transformers")
+TORCH = tuple(int(n) for n in torch.__version__.split(".")[:2])
 KINDS = {  # the attention of a layer, and the linear layer behind its heads
     "bert": ("encoder.layer.1.attention.self", "encoder.layer.1.attention.output.dense"),
     "gpt2": ("h.1.attn", "h.1.attn.c_proj"),
@@ -254,6 +255,12 @@ class Bare(nn.Module):
         return F.scaled_dot_product_attention(x, x, x)
 
 
+@pytest.mark.xfail(
+    TORCH >= (2, 14),
+    reason="PyTorch 2.14 fuses examples with heads where a model has no axis for heads",
+    raises=RequestError,
+    strict=True,
+)
 def test_without_a_layer_behind_values_count_as_they_are():
     model, x = Bare(), torch.randn(2, 3, 4)
     with torch.no_grad(), regard.watch(model, measure="norms") as seen:

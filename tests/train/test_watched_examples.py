@@ -120,7 +120,7 @@ def test_what_cannot_be_looked_at_is_said_before_the_first_step(tmp_path, data):
     ):
         with pytest.raises(RequestError, match=said):
             trained(tmp_path / "a", data, section)
-    blind = {"name": "cnn", "embed": 8, "widths": [2], "filters": 4}
+    blind = {"name": "bag-of-ngrams"}
     with pytest.raises(RequestError, match=r"train\.watch: the model looks at nothing in"):
         trained(tmp_path / "b", data, watched(), model=blind)
     assert not (tmp_path / "b" / FILE).exists()

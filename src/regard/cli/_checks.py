@@ -168,8 +168,8 @@ def of_folder(model: torch.nn.Module) -> dict[str, Any]:
 
 def _versions() -> Iterator[tuple[str, str]]:
     for package in PACKAGES:
-        try:
-            yield package, metadata.version(package)
+        try:  # torch's own has its build, too: 2.15.0+cu132
+            yield package, torch.__version__ if package == "torch" else metadata.version(package)
         except metadata.PackageNotFoundError:
             yield package, "not installed"
 
