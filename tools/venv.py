@@ -22,7 +22,7 @@ TOP = Path(__file__).resolve().parent.parent
 LOCK = TOP / "requirements" / "lock.txt"
 OLDEST = (3, 11)
 TORCH = "torch==2.13.0"
-TORCH_RANGE = ((2, 11), (2, 15))
+TORCH_RANGE = ((2, 11), (2, 16))
 LEVELS = {
     "demo": ["view"],
     "test": ["view", "serve", "dev"],
