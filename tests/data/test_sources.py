@@ -23,6 +23,22 @@ def test_the_working_directory_comes_first_then_the_data_folder_then_the_package
     assert sources.find(home / "data") == home / "data"
 
 
+def test_a_folder_of_results_that_hides_data_is_named(home):
+    """`regard train -o pronunciation` in the working directory, say."""
+    for place in ("here", "data"):
+        (home / place / "trecqa").mkdir()
+    (home / "data" / "trecqa" / "train.tsv").touch()
+    (home / "here" / "trecqa" / "seed-1").mkdir()
+    found = sources.find("trecqa")
+    with pytest.raises(RequestError) as refused:
+        sources.splits(found)
+    assert f"it hides {home / 'data' / 'trecqa'}: give that path" in str(refused.value)
+    assert sources.splits(home / "data" / "trecqa").keys() == {"train"}
+    (home / "data" / "trecqa" / "train.tsv").unlink()
+    with pytest.raises(RequestError, match=r"or test\.\* file$"):
+        sources.splits(home / "data" / "trecqa")
+
+
 def test_without_a_data_folder(home, monkeypatch):
     monkeypatch.delenv("REGARD_DATA")
     assert sources.find("mt-gnome-de").is_dir()

@@ -76,8 +76,21 @@ def splits(folder: Path, *, moses: bool = True) -> dict[str, Path]:
         there = sorted(f.name for f in folder.glob("*") if format_of(f) != "moses")
         some = f"{', '.join(there[:6])}{', …' * (len(there) > 6)}"
         told = f"; there are {some}: name one file, or call them so" if there else ""
+        other = _hidden(folder)
+        told += f"; it hides {other}: give that path, or work in another directory" if other else ""
         raise RequestError(f"{folder} has no train.*, dev.* or test.* file{told}")
     return found
+
+
+def _hidden(folder: Path) -> Path | None:
+    """A folder of the same name in a later one of the `places`."""
+    rest = places()
+    while rest:
+        place = rest.pop(0)
+        if folder.is_relative_to(place):
+            own = folder.relative_to(place)
+            return next((other / own for other in rest if (other / own).is_dir()), None)
+    return None
 
 
 def _beginnings(path: Path) -> list[Path]:
