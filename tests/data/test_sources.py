@@ -24,7 +24,7 @@ def test_the_working_directory_comes_first_then_the_data_folder_then_the_package
 
 
 def test_a_folder_of_results_that_hides_data_is_named(home):
-    """`regard train -o pronunciation` in the working directory, say."""
+    """What `regard train … -o trecqa` leaves in the working directory, say."""
     for place in ("here", "data"):
         (home / place / "trecqa").mkdir()
     (home / "data" / "trecqa" / "train.tsv").touch()
