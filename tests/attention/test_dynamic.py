@@ -68,6 +68,8 @@ class Padded(torch.nn.Module):
 def test_any_batch_and_any_lengths(name, strict):
     if name == "heads" and strict:
         pytest.skip("Dynamo sees a plain tensor, and fixes whether a product is a large one")
+    if name == "location-aware" and strict and torch.__version__.startswith("2.11."):
+        pytest.xfail("Dynamo of PyTorch 2.11 cannot look at the settings of a carry")
     model = Padded(LAYERS[name]()).eval()
     batch, queries, keys = (torch.export.Dim(n, min=2, max=64) for n in ("b", "q", "k"))
     shapes = {0: batch, 1: queries}, {0: batch, 1: keys}, {0: batch}

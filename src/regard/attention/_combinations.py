@@ -16,6 +16,7 @@ names a class. All declarations are optional; a part without them is not checked
 """
 
 from functools import cache
+from types import NoneType
 from typing import Any
 
 from regard.errors import RequestError
@@ -23,7 +24,7 @@ from regard.errors import RequestError
 __all__ = ["check", "check_heads", "heads_of", "takes_features", "turns_once", "turns_only"]
 
 _TURN = ("turn", "before")
-_OWN = ("regard.attention.", "builtins")
+_OWN = "regard.attention."
 _SAID = ("per_feature", "one_hot", "log_space", "turns", "feature_dim", "aligns")
 
 
@@ -186,8 +187,9 @@ def _asks(kinds: tuple[type, ...]) -> bool:
 
     Those of this package declare in their classes; others may do it in `__init__` as well.
     """
-    if any(not kind.__module__.startswith(_OWN) for kind in kinds):
-        return True
+    for kind in kinds:  # PyTorch 2.11 compiles neither the module of NoneType nor several prefixes
+        if kind is not NoneType and not kind.__module__.startswith(_OWN):
+            return True
     score, *others = kinds
     if hasattr(score, "per_feature") or hasattr(score, "feature_dim"):
         return True
