@@ -188,7 +188,8 @@ def _asks(kinds: tuple[type, ...]) -> bool:
     Those of this package declare in their classes; others may do it in `__init__` as well.
     """
     for kind in kinds:  # PyTorch 2.11 compiles neither the module of NoneType nor several prefixes
-        if kind is not NoneType and not kind.__module__.startswith(_OWN):
+        own = kind is NoneType or kind.__module__.startswith(_OWN)
+        if not (own or kind.__module__ == "builtins"):  # what is no part is refused later
             return True
     score, *others = kinds
     if hasattr(score, "per_feature") or hasattr(score, "feature_dim"):
