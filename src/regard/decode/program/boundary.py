@@ -90,8 +90,8 @@ def leave_all(low: "Lowering") -> None:
     """
     outputs = low.program.outputs
     carried = dict(outputs["carried"])
+    places = low.cached
     for name, cache in low.caches.items():
-        places = {n: leaf for one in low.caches.values() for n, leaf in one.places}
         grown = parts_of(carried.pop(name, None))
         if [places.get(ref.index) for ref in grown] != cache.leaves:
             raise NoTensor(cache.numbers[0], "a cache that is carried in another form")

@@ -18,6 +18,7 @@ from regard.decode.program import boundary
 from regard.decode.program.instructions import (
     GrowingMemory,
     Instruction,
+    Leaf,
     Lowered,
     Operand,
     Slot,
@@ -169,6 +170,11 @@ class Lowering:
             self.past,
             self.block,
         )
+
+    @property
+    def cached(self) -> dict[int, Leaf]:
+        """Where the tensors of caches lie in a block's row, by their numbers."""
+        return {n: leaf for one in self.caches.values() for n, leaf in one.places}
 
     def _lower(self, node: Node) -> None:
         name = node.short

@@ -1,6 +1,5 @@
 """How attention to a source is lowered: by dot products, a perceptron, or part by part."""
 
-import math
 from typing import Any
 
 import torch
@@ -39,10 +38,9 @@ from regard.decode.program.instructions import (
     Operand,
 )
 from regard.decode.program.lowering import Lowering, handles, weight_of
-from regard.decode.program.lowering_past import attend_past, named
+from regard.decode.program.lowering_past import asked_row, attend_past, named
 from regard.decode.program.recorder import Node
 from regard.decode.program.rows import (
-    CONSTANT,
     PER_ROW,
     ByKeys,
     NotLowered,
@@ -51,7 +49,6 @@ from regard.decode.program.rows import (
     RowValue,
     Sum,
 )
-from regard.decode.program.tree import Extent
 
 __all__: list[str] = []
 
@@ -190,7 +187,7 @@ def _dot(
         keys = low.program.shapes[key.prepared.index]
     n, m = keys[-1], values[-1]
     heads = keys[1] if key.heads else 1
-    x, scale = _asked(low, query, score, n, heads)
+    x, scale = asked_row(low, query, score, n, heads)
     axes = low.symbols.axes(low.program.shapes[node.out.context.index])
     made = low.fresh(heads * m, axes)
     if node.out.weights is not None:
@@ -210,28 +207,6 @@ def _dot(
         a=low.operand(x),
     )
     low.values[node.out.context.index] = made
-
-
-def _asked(low: Lowering, query: Any, score: Any, n: int, heads: int = 1) -> tuple[RowValue, float]:
-    """The query of a score by dot products, n numbers a head, and what its products are times."""
-    if type(score) is Uniform:  # all scores are equal, whatever the query is
-        zeros = torch.zeros(heads * n)
-        x: Any = low.copied(RowValue(CONSTANT, zeros, (ROW, RowAxis("f", heads * n, 1))))
-    else:
-        x = low.straight(low.rows(query))
-    if type(score) is General:
-        if heads > 1:
-            raise NotLowered("General with several heads")
-        x = low.solid(Sum(((x, weight_of(score.project)),), None, (ROW, RowAxis("f", n, 1))))
-    if x.space != PER_ROW or x.width != heads * n:
-        raise NotLowered("a query of another form")
-    scale = {
-        Dot: getattr(score, "scale", 1.0),
-        General: 1.0,
-        ScaledDot: 1 / math.sqrt(n),
-        Uniform: 0.0,
-    }[type(score)]
-    return x, scale
 
 
 def _by_parts(
@@ -261,7 +236,7 @@ def _by_parts(
     else:
         keys = key.key if key.prepared is None else key.prepared
         n = low.program.shapes[keys.index][-1]
-        asked, scale = _asked(low, query, score, n)
+        asked, scale = asked_row(low, query, score, n)
         given = {**own, "keys": low.entered[keys.index]}
         low.emit("SCORE_DOT", n=n, x=scale, a=low.operand(asked), memory=given)
     if type(carry) is IntraTemporal:
@@ -332,8 +307,7 @@ def _select(low: Lowering, select: Any, query: RowValue, at: Any, memory: Any) -
     elif kind is TopK:
         name, given["k"] = "best", select.k
     elif kind is LocalMonotonic:
-        at_step = isinstance(at, Extent) and at.symbols == (low.symbols.step,) and at.a == 1
-        if select.stride or not at_step or at.c < 0:
+        if select.stride or not low.symbols.at_step(at) or at.c < 0:
             raise NotLowered("a window at another place than the step's")
         name = "stopped" if select.clamp else "at step"
         given |= {"k": at.c, "before": select.reach}

@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+import torch
+
 from regard.attention import (
     BucketBias,
     Causal,
@@ -15,6 +17,7 @@ from regard.attention import (
     RelativeValues,
     ScaledDot,
     Softmax,
+    Uniform,
     WeightedSum,
 )
 from regard.decode.program.boundary import parts_of
@@ -28,10 +31,10 @@ from regard.decode.program.instructions import (
 )
 from regard.decode.program.lowering import Lowering, handles, weight_of
 from regard.decode.program.recorder import Node
-from regard.decode.program.rows import PER_ROW, NotLowered, RowAxis, Sum
+from regard.decode.program.rows import CONSTANT, PER_ROW, NotLowered, RowAxis, RowValue, Sum
 from regard.decode.program.tree import Extent
 
-__all__ = ["attend_past", "named"]
+__all__ = ["asked_row", "attend_past", "named"]
 
 
 @handles("append")
@@ -53,7 +56,7 @@ def append(
     labels = [low.symbols.label(n) for n in shape]
     heads = shape[2] if memory.heads else 1
     past = shape[-2]
-    if labels[:2] != ["B", "W"] or len(shape) != 4 + memory.heads or not _at_step(low, past):
+    if labels[:2] != ["B", "W"] or len(shape) != 4 + memory.heads or not low.symbols.at_step(past):
         raise NotLowered("a cache of another form")
     if low.past not in (None, past):
         raise NotLowered("caches of different sizes")
@@ -74,15 +77,10 @@ def append(
     low.caches[name] = GrowingMemory(memory, size, [leaves[i] for i in kinds], numbers)
 
 
-def _at_step(low: Lowering, size: Any) -> bool:
-    """Whether a size is that of the step and a constant."""
-    return isinstance(size, Extent) and size.a == 1 and size.symbols == (low.symbols.step,)
-
-
 def attend_past(low: Lowering, node: Node, query: Any, memory: Any, call: Any, at: Any) -> bool:
     """Lower attention to a cache by dot products; whether it is to one."""
     own = memory.key if memory.prepared is None else memory.prepared
-    caches = {n: leaf for one in low.caches.values() for n, leaf in one.places}
+    caches = low.cached
     if isinstance(own, tuple) or own.index not in caches or memory.value.index not in caches:
         return False
     score, read, position, mask = call.score, call.read, call.position, call.mask
@@ -101,18 +99,8 @@ def attend_past(low: Lowering, node: Node, query: Any, memory: Any, call: Any, a
         raise NotLowered("a query at another place than the last")
     keys, values = (low.program.shapes[x.index] for x in (own, memory.value))
     n, m, heads = keys[-1], values[-1], keys[2] if memory.heads else 1
-    x = low.straight(low.rows(query))
-    if type(score) is General:
-        if heads > 1:
-            raise NotLowered("General with several heads")
-        row = (RowAxis("R"), RowAxis("f", n, 1))
-        x = low.solid(Sum(((x, weight_of(score.project)),), None, row))
-    if x.space != PER_ROW or x.width != heads * n:
-        raise NotLowered("a query of another form")
+    x, scale = asked_row(low, query, score, n, heads)
     more, slots, columns = _tables(low, call, heads)
-    scale = 1 / math.sqrt(n) if type(score) in (ScaledDot, RelativeKeys) else 1.0
-    if type(score) is Dot:
-        scale = score.scale
     if "c" in more and call.select.temperature != 1:
         raise NotLowered("biases and a temperature")
     made = low.fresh(heads * m, low.symbols.axes(low.program.shapes[node.out.context.index]))
@@ -134,6 +122,33 @@ def attend_past(low: Lowering, node: Node, query: Any, memory: Any, call: Any, a
     )
     low.values[node.out.context.index] = made
     return True
+
+
+def asked_row(
+    low: Lowering, query: Any, score: Any, n: int, heads: int = 1
+) -> tuple[RowValue, float]:
+    """The query of a score by dot products, n numbers a head, and what its products are times."""
+    if type(score) is Uniform:  # all scores are equal, whatever the query is
+        zeros = torch.zeros(heads * n)
+        x: Any = low.copied(RowValue(CONSTANT, zeros, (RowAxis("R"), RowAxis("f", heads * n, 1))))
+    else:
+        x = low.straight(low.rows(query))
+    if type(score) is General:
+        if heads > 1:
+            raise NotLowered("General with several heads")
+        x = low.solid(
+            Sum(((x, weight_of(score.project)),), None, (RowAxis("R"), RowAxis("f", n, 1)))
+        )
+    if x.space != PER_ROW or x.width != heads * n:
+        raise NotLowered("a query of another form")
+    scale = {
+        Dot: getattr(score, "scale", 1.0),
+        General: 1.0,
+        ScaledDot: 1 / math.sqrt(n),
+        RelativeKeys: 1 / math.sqrt(n),
+        Uniform: 0.0,
+    }[type(score)]
+    return x, scale
 
 
 def named(call: Any) -> str:

@@ -91,7 +91,7 @@ def select(low: Lowering, node: Node, x: Any, dim: int, index: Any) -> Any:
     axes = list(value.axes)
     axis = axes.pop(dim % len(value.axes))
     if isinstance(index, Extent):
-        if index.symbols != (low.symbols.step,) or index.a != 1 or value.space == PER_ROW:
+        if not low.symbols.at_step(index) or value.space == PER_ROW:
             raise NotLowered("a place that depends on sizes")
         return _at_step(value, axis, axes, index)
     if axis.label not in "f1":
@@ -110,9 +110,14 @@ def select(low: Lowering, node: Node, x: Any, dim: int, index: Any) -> Any:
 def _of_source(low: Lowering, node: Node, x: Any, value: ByKeys, dim: int, index: Any) -> RowValue:
     """What stands at the place of the step in each source; a guard knows where it ends."""
     shape = low.program.shapes[x.index]
-    at_step = isinstance(index, Extent) and index.symbols == (low.symbols.step,) and index.a == 1
     own = low.slots[value.slot]
-    if not at_step or dim != 1 or own.space != PER_SENTENCE or own.value != x.index or index.c < 0:
+    if (
+        not low.symbols.at_step(index)
+        or dim != 1
+        or own.space != PER_SENTENCE
+        or own.value != x.index
+        or index.c < 0
+    ):
         raise NotLowered("a place of numbers by keys")
     if len(shape) != 3 or own.width != shape[2]:
         raise NotLowered("a place of numbers by keys of another form")
@@ -151,7 +156,7 @@ def cut(
     axis = axes[dim]
     start = 0 if start is None else start
     if isinstance(start, Extent):
-        if value.space != CONSTANT or start.symbols != (low.symbols.step,) or start.a != 1:
+        if value.space != CONSTANT or not low.symbols.at_step(start):
             raise NotLowered("a slice that depends on sizes")
         size = low.shape(node)[dim]
         if isinstance(size, Extent):

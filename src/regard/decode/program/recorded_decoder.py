@@ -92,8 +92,10 @@ class RecordedDecoder(Panels):
         ]
         self._hosts = [host.node for host in lowered.hosts]
         self._memories = refs(program.inputs["memories"])
-        outputs = program.outputs["carried"].items()
-        self._carried = {name: x for name, x in outputs if name not in lowered.caches}
+        self._beside, self._carried = (  # without caches
+            {name: x for name, x in tree["carried"].items() if name not in lowered.caches}
+            for tree in (program.inputs, program.outputs)
+        )
         self._last: _Batch | None = None
         self._rooms: list[Tensor] = []  # work space that no thread uses now
         self.steps_of_model = 0
@@ -208,7 +210,7 @@ class RecordedDecoder(Panels):
         known, carried = inputs["carried"], dict(decoding.carried)
         past = carried.pop(CACHES, None)
         if past is not None:  # a size of caches is that of the step
-            known = {name: x for name, x in known.items() if name not in self.lowered.caches}
+            known = self._beside
             for cache in self.lowered.caches.values():
                 binding.match(cache.size, len(past.blocks), "the size of a cache")
         binding.match(known, carried, "carried")

@@ -80,6 +80,10 @@ class Symbols:
                 return "R"
         return "S"
 
+    def at_step(self, size: Any) -> bool:
+        """Whether a number is that of the step and a constant."""
+        return isinstance(size, Extent) and size.a == 1 and size.symbols == (self.step,)
+
     def axes(self, shape: Any) -> tuple[RowAxis, ...]:
         """The axes of a shape whose features lie behind each other."""
         return packed_axes([RowAxis(self.label(n), n) for n in shape])
