@@ -105,7 +105,8 @@ def test_rare_ngrams_count_more_after_the_training_texts_were_counted(pairs):
     kind = BagOfNgramsPair if pairs else BagOfNgrams
     net = shaken(kind(12, 5, ngrams=2, buckets=50, weighting="idf"))
     text = Inputs(source, lengths)
-    net.count(iter([(text, text)] if pairs else [(text,), (text,)]))
+    labels = torch.zeros(len(source), dtype=torch.int64)
+    net.count(iter([((text, text), labels)] if pairs else [((text,), labels), ((text,), labels)]))
     sets = [grams(ids, 2, 50) for ids in sentences(source, lengths)]
     every, idf = 2 * len(sets), np.zeros(net.bags.rows)
     for g in range(net.bags.rows):
@@ -121,6 +122,81 @@ def test_rare_ngrams_count_more_after_the_training_texts_were_counted(pairs):
         parts = net.parts(source[:1, : lengths[0]], lengths[:1])
         total = net.bias + sum(part for *_, part in parts)
         torch.testing.assert_close(total, net(source[:1], lengths[:1]).logits[0])
+
+
+def ratios_of(sets, members, rows):
+    """r_gc of sets of rows, by Python's numbers; `members` are the classes of each."""
+    classes = len(members[0])
+    seen = set().union(*sets)
+    found = np.zeros((rows, classes))
+    for c in range(classes):
+        inside = {g: 1 + sum(m[c] for own, m in zip(sets, members, strict=True) if g in own)
+                  for g in seen}  # fmt: skip
+        outside = {g: 1 + sum(1 - m[c] for own, m in zip(sets, members, strict=True) if g in own)
+                   for g in seen}  # fmt: skip
+        p, q = sum(inside.values()), sum(outside.values())
+        for g in seen:
+            found[g, c] = np.log(inside[g] / p / (outside[g] / q))
+    return found
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_log_count_ratios_weigh_ngrams_for_each_class(several):
+    source, lengths, _ = ragged()
+    net = shaken(BagOfNgrams(12, 3, ngrams=2, buckets=50, weighting="nb"))
+    text = Inputs(source, lengths)
+    labels = torch.arange(len(source)) % 3
+    members = torch.nn.functional.one_hot(labels, 3)
+    members[0, 1] = int(several)  # of two classes
+    halves = [slice(0, 1), slice(1, None)]
+    net.count(
+        ((Inputs(source[at], lengths[at]),), members[at].float() if several else labels[at])
+        for at in halves
+    )
+    sets = [grams(ids, 2, 50) for ids in sentences(source, lengths)]
+    ratios = ratios_of(sets, members.tolist(), net.bags.rows)
+    np.testing.assert_allclose(net.bags.ratios[0], ratios, rtol=1e-5, atol=1e-7)
+    assert np.abs(ratios).max() > 0.1
+    table = numbers(net)["bags.weight"][0] * ratios
+    found = net(text).logits.detach().numpy()
+    for row, own in enumerate(sets):
+        size = np.sqrt(sum(ratios[g] ** 2 for g in own))
+        expected = net.bias.detach().numpy() + weighed(table, own) / size
+        np.testing.assert_allclose(found[row], expected, rtol=1e-5, atol=1e-6)
+    parts = net.parts(source[:1, : lengths[0]], lengths[:1])
+    total = net.bias + sum(part for *_, part in parts)
+    torch.testing.assert_close(total, net(source[:1], lengths[:1]).logits[0])
+
+
+def test_log_count_ratios_of_pairs_are_those_of_each_table():
+    source, lengths, _ = ragged()
+    net = shaken(BagOfNgramsPair(12, 2, weighting="nb"))
+    one, two = Inputs(source, lengths), Inputs(source.flip(0), lengths.flip(0))
+    labels = torch.arange(len(source)) % 2
+    net.count([((one, two), labels)])
+    first = [grams(ids, 1, 1) for ids in sentences(source, lengths)]
+    second = first[::-1]
+    members = torch.nn.functional.one_hot(labels, 2).tolist()
+    pairs = list(zip(first, second, strict=True))
+    for table, sets in enumerate(
+        ([a & b for a, b in pairs], [a - b for a, b in pairs], [b - a for a, b in pairs])
+    ):
+        expected = ratios_of(sets, members, net.bags.rows)
+        np.testing.assert_allclose(net.bags.ratios[table], expected, rtol=1e-5, atol=1e-7)
+
+
+def test_a_text_of_unseen_ngrams_has_the_scores_of_the_bias():
+    net = shaken(BagOfNgrams(12, 2, ngrams=1, weighting="nb"))
+    net.count([((Inputs(torch.tensor([[4, 5]]), torch.tensor([2])),), torch.tensor([0]))])
+    found = net(torch.tensor([[8, 9]])).logits[0]
+    torch.testing.assert_close(found, net.bias, rtol=0, atol=0)
+
+
+def test_log_count_ratios_of_grades_are_refused():
+    net = BagOfNgrams(12, 2, ngrams=1, weighting="nb")
+    text = Inputs(torch.tensor([[4, 5]]), torch.tensor([2]))
+    with pytest.raises(RequestError, match="weighting: 'nb' compares classes"):
+        net.count([((text,), torch.tensor([0.7]))])
 
 
 def test_another_weighting_is_refused():

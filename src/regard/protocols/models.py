@@ -264,8 +264,8 @@ class Covering(Protocol):
 class Counting(Protocol):
     """A model that counts in its training texts before it learns."""
 
-    def count(self, inputs: Iterable[Sequence[Inputs]]) -> None:
-        """Read batches of all training texts, or of both texts of all pairs."""
+    def count(self, batches: Iterable[tuple[Sequence[Inputs], Tensor]]) -> None:
+        """Read batches of all training texts, or of both texts of all pairs, and their targets."""
         ...
 
 

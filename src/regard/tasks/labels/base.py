@@ -168,13 +168,14 @@ class Labeling(FromVectors):
             if isinstance(part, Counting):
                 part.count(self._read(data.train))
 
-    def _read(self, train: Any) -> Iterator[list[Inputs]]:
+    def _read(self, train: Any) -> Iterator[tuple[list[Inputs], Tensor]]:
         if not hasattr(train, "collate"):
             raise RequestError(
-                "model.weighting: idf reads all training texts first; leave out data.stream"
+                "model.weighting reads all training texts first; leave out it or data.stream"
             )
         for at in self.batches(train, COUNTED):
-            yield self.inputs(train.collate(at))
+            batch = train.collate(at)
+            yield self.inputs(batch), batch[self.target]
 
     def loss(self, model: nn.Module, batch: Any, step: int | None = None) -> tuple[Tensor, int]:
         """The sum of the losses of the examples, and how many there are.
