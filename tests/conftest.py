@@ -4,22 +4,30 @@ Nothing of `regard` may be imported here: the shape checks hook into its import 
 """
 
 import gc
+import importlib
 import logging
 import os
 import random
 import sys
 from collections.abc import Generator
+from typing import Any
 
 import pytest
+from _pytest.logging import catching_logs
 from hypothesis import Phase, settings
 
 from tests.browser import chromium
-from tests.shapes import forget, only_shapes
+from tests.shapes import only_shapes
 from tests.torch_process import torch_process
 
 __all__ = ["chromium", "torch_process"]
 
 only_shapes()
+
+LATE = ("torch._dynamo", "torch.export", "pytorch_lightning", "matplotlib.backends.backend_agg")
+"""What tests import late, five seconds in all: the forks of a whole run share it."""
+WHOLE = 5000
+"""The fewest tests of a whole run."""
 
 os.environ.setdefault("REGARD_NATIVE", "all")  # tests use all levels: not one at first, then all
 
@@ -34,7 +42,6 @@ settings.load_profile("regard")
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     """The same random numbers for a test whatever ran before it; torch only where it is in use."""
-    forget()
     random.seed(1)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(1)
@@ -55,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Collect without the garbage collector, and make cheap what every test repeats.
 
     Collection makes a million objects that stay, which the collector would look at again and again.
@@ -64,6 +71,9 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
+        if session.config.getoption("forks", 0) and len(session.items) >= WHOLE:
+            for name in LATE:
+                importlib.import_module(name)
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)  # as often as by default it takes 3 % of the tests' time
@@ -71,6 +81,7 @@ def pytest_collection() -> Generator[None, object, object]:
         if "torch" in sys.modules:
             _seed_only_what_is_there()
             _log_through_the_root()
+            _know_who_propagates()
 
 
 def _seed_only_what_is_there() -> None:
@@ -90,3 +101,38 @@ def _log_through_the_root() -> None:
         if name.partition(".")[0] == "torch" and isinstance(logger, logging.Logger):
             logger.handlers.clear()
             logger.propagate = True
+
+
+class _Propagate:
+    """`Logger.propagate`, which notes the loggers where it is False."""
+
+    def __init__(self) -> None:
+        loggers = logging.root.manager.loggerDict.values()
+        found = (one for one in loggers if isinstance(one, logging.Logger))
+        self.alone = {logger for logger in found if not logger.propagate}
+
+    def __get__(self, logger: logging.Logger, kind: type) -> bool:
+        return bool(logger.__dict__["propagate"])
+
+    def __set__(self, logger: logging.Logger, value: bool) -> None:
+        logger.__dict__["propagate"] = value
+        (self.alone.discard if value else self.alone.add)(logger)
+
+
+def _know_who_propagates() -> None:
+    """Six times a test pytest looks for loggers that do not propagate: among 600, for 4 of them."""
+    propagate = _Propagate()
+    logging.Logger.propagate = propagate  # type: ignore[assignment]
+
+    def enter(self: Any) -> logging.Handler:
+        handler: logging.Handler = self.handler
+        if self.level is not None:
+            handler.setLevel(self.level)
+            self.orig_level = logging.root.level
+            logging.root.setLevel(min(logging.root.level, self.level))
+        self.attached_loggers += [logging.root, *propagate.alone]
+        for logger in self.attached_loggers:
+            logger.addHandler(handler)
+        return handler
+
+    catching_logs.__enter__ = enter  # type: ignore[method-assign]

@@ -1,35 +1,32 @@
 """Which functions are checked while tests run: those whose signature has the shape of a tensor.
 
 jaxtyping's import hook wraps every function of a package, and every call then looks at each
-argument twice, which triples the time of tests. All other types are known to mypy. Of calls that
-have the same form, the first in each test is checked: a training makes hundreds of them. Arguments
-and result are checked together after the call; jaxtyping's own check then says what is wrong.
+argument twice, which triples the time of tests. All other types are known to mypy. Arguments and
+result are checked together after the call; jaxtyping's own check then says what is wrong. A check
+looks at shapes, dtypes, types and plain values alone: the form of a call. A form that was right is
+right again, and is checked once in a process: a training makes hundreds of calls of few forms.
 """
 
 import inspect
 import re
 import sys
-import weakref
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Collection, Hashable, Iterable
 from functools import partial, wraps
-from itertools import count
 from types import CodeType, NoneType
 from typing import Any, get_args
 
 import jaxtyping
 from jaxtyping._storage import pop_shape_memo, push_shape_memo
 
-__all__ = ["forget", "only_shapes"]
+__all__ = ["only_shapes"]
 
 NAMED = re.compile(r"\b(Float|Int|Integer|Bool|Shaped|Num|UInt8)\[")
 """An annotation in quotes."""
 PLAIN = (bool, int, float, complex, str, bytes, NoneType)
 CHECKED: set[Hashable] = set()
-"""The calls of this test that were right, each as its function and the form of its arguments."""
-NUMBERS: dict[int, tuple[weakref.ref[Any], int]] = {}
-"""By the id of an object that is no plain value: the object, and its number."""
-COUNT = count()
+"""The forms of calls that were right: of the function, its arguments and its result."""
+MANY = 100_000
+"""The most forms that are remembered."""
 BARE: set[CodeType] = set()
 """Functions without a shape: one that is defined in another one is seen at each of its calls."""
 
@@ -55,30 +52,27 @@ def only_shapes() -> None:
     jaxtyping.jaxtyped = chosen
 
 
-def forget() -> None:
-    """Check all calls again: a test begins."""
-    CHECKED.clear()
-    NUMBERS.clear()
+Check = Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
+"""Raises where a result, or an argument that gave it, has not the shape of its annotation."""
 
 
 def _checked(
     whole: Callable[..., Any], function: Callable[..., Any], typechecker: Callable[..., Any]
-) -> Callable[..., Any]:
-    """The function, whose arguments and result are checked; the check is made at the first call."""
+) -> Check:
+    """The check of a function's arguments and result, which is made at the first call."""
     made: list[tuple[Callable[..., Any], str]] = []
 
-    def checked(*args: Any, **kwargs: Any) -> Any:
+    def checked(found: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not made:
             made.append(_check(whole, function, typechecker))
         check, result = made[0]
-        found = function(*args, **kwargs)
         push_shape_memo({})
         try:
             check(*args, **kwargs, **{result: found})
         except Exception as error:
             wrong = error
         else:
-            return found
+            return
         finally:
             pop_shape_memo()
         whole(function, typechecker=typechecker)(*args, **kwargs)
@@ -106,29 +100,49 @@ def _check(
     raise RuntimeError("jaxtyping makes no check of a result any more; see its jaxtyped()")
 
 
-def _once(checked: Callable[..., Any], bare: Callable[..., Any]) -> Callable[..., Any]:
-    """Checked unless a call of this form was right before."""
+def _once(check: Check, bare: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, checked unless a call of this form was right before."""
 
     @wraps(bare)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if sys.modules["torch"]._C._len_torch_function_stack():  # a recorder may watch each size
-            return checked(*args, **kwargs)
-        try:
-            form = (bare, *map(_form, args), *((name, _form(x)) for name, x in kwargs.items()))
-            known = form in CHECKED
-        except TypeError:
-            return checked(*args, **kwargs)
-        if known:
-            return bare(*args, **kwargs)
-        found = checked(*args, **kwargs)
-        CHECKED.add(form)
+        form: Hashable = None
+        if not sys.modules["torch"]._C._len_torch_function_stack():  # a recorder watches each size
+            form = _form_of_call(bare, args, kwargs)
+        found = bare(*args, **kwargs)
+        if form is None or (both := _with_result(form, found)) is None:
+            check(found, args, kwargs)
+        elif both not in CHECKED:
+            check(found, args, kwargs)
+            if len(CHECKED) == MANY:
+                CHECKED.clear()
+            CHECKED.add(both)
         return found
 
     return call
 
 
+def _form_of_call(
+    bare: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Hashable:
+    """None where an argument has no form."""
+    try:
+        if kwargs:
+            return (bare, *map(_form, args), *((name, _form(x)) for name, x in kwargs.items()))
+        return (bare, *map(_form, args))
+    except TypeError:
+        return None
+
+
+def _with_result(form: Hashable, found: Any) -> Hashable:
+    """None where the result has no form."""
+    try:
+        return form, _form(found)
+    except TypeError:
+        return None
+
+
 def _form(value: Any) -> Hashable:
-    """What a check can tell from another value: shape and dtype, a number, which object."""
+    """What a check can tell from another value: type, shape and dtype, a number."""
     return FORMS[type(value)](value)
 
 
@@ -146,33 +160,22 @@ def _form_of(kind: type) -> Callable[[Any], Hashable]:
     if hasattr(kind, "shape") and hasattr(kind, "dtype"):
         known = kind.__module__ in ("torch", "torch.nn.parameter", "numpy")
         return (lambda x: (kind, x.shape, x.dtype)) if known else _refused
+    if kind in (float, complex):
+        return lambda x: kind
     if issubclass(kind, PLAIN):
         return (lambda x: (kind, x)) if kind in PLAIN else _refused
     if issubclass(kind, tuple | list):
         return lambda x: (kind, *map(_form, x))
     if issubclass(kind, dict):
         return lambda x: (kind, *((name, _form(one)) for name, one in x.items()))
-    if is_dataclass(kind):
-        names = [one.name for one in fields(kind)]
-        return lambda x: (kind, *(_form(getattr(x, name, None)) for name in names))
-    return _number
+    if issubclass(kind, Collection) and not issubclass(kind, sys.modules["torch"].nn.Module):
+        return _refused
+    return lambda x: kind
 
 
 def _refused(value: Any) -> Hashable:
-    """Tensors and numbers that are traced: sizes are symbols, whose comparisons are noted."""
+    """Of tensors and numbers that are traced, whose comparisons are noted; of other collections."""
     raise TypeError(f"{type(value).__name__} has no form")
-
-
-def _number(value: Any) -> int:
-    """A number that no other object of this test has; ids are taken again."""
-    entry = NUMBERS.get(id(value))
-    if entry is None or entry[0]() is not value:
-        try:
-            entry = weakref.ref(value), next(COUNT)
-        except TypeError:  # it is another one at each call
-            return next(COUNT)
-        NUMBERS[id(value)] = entry
-    return entry[1]
 
 
 def _shaped(function: Any) -> bool:

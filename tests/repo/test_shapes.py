@@ -8,7 +8,7 @@ import jaxtyping
 import pytest
 import torch
 
-from tests.shapes import _once, forget, only_shapes
+from tests.shapes import CHECKED, MANY, _once, only_shapes
 
 TOY = """
 from dataclasses import dataclass
@@ -91,26 +91,55 @@ def test_a_function_without_shapes_is_left_as_it_is(toy):
     assert not hasattr(toy.without, "__wrapped__")
 
 
-def test_a_call_of_the_same_form_is_checked_once_a_test():
-    """Of other shapes, types, numbers or modules it is checked again."""
+def counted(function):
+    """The function whose checks are counted, and the results that were checked."""
     checks = []
+    return _once(lambda found, args, kwargs: checks.append(found), function), checks
 
-    def counting(x):
-        checks.append(x)
-        return x
 
-    once = _once(counting, lambda x: x)
-    layers = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
-    sources = Plain(RIGHT), Plain(WRONG), Slotted(RIGHT), Slotted(WRONG)
+def test_a_call_of_the_same_form_is_checked_once():
+    """Of other shapes, types, numbers or kinds of modules it is checked again."""
+    once, checks = counted(lambda x: x)
+    layers = torch.nn.Linear(2, 2), torch.nn.ReLU()
+    sources = Plain(RIGHT), Slotted(RIGHT)
     forms = [RIGHT, WRONG, RIGHT.double(), 3, 4, 3.0, True, None, "a", (RIGHT,), [RIGHT], {"x": 1}]
     for given in [*forms, *layers, *sources, (RIGHT, WRONG), {"x": 2}]:
         before = len(checks)
         once(given)
         once(given)
         assert len(checks) == before + 1, given
-    forget()
-    once(RIGHT)
-    assert checks[-1] is RIGHT
+    other, own = counted(lambda x: x)
+    other(RIGHT)
+    assert len(own) == 1  # of another function
+    once(x=RIGHT)
+    assert len(checks) == before + 2  # by another name
+
+
+def test_a_result_of_another_form_is_checked():
+    results = [RIGHT, WRONG, RIGHT, (RIGHT,), WRONG]
+    once, checks = counted(lambda x: results.pop(0))
+    for _ in range(5):
+        once(RIGHT)
+    assert [getattr(found, "shape", None) for found in checks] == [(2, 3), (2, 4), None]
+
+
+def test_a_collection_whose_items_are_unknown_is_checked_each_time():
+    once, checks = counted(lambda x: x)
+    for _ in range(2):
+        once({1, 2})
+    assert len(checks) == 2
+
+
+def test_forms_are_forgotten_when_they_are_many(monkeypatch):
+    monkeypatch.setattr("tests.shapes.MANY", len(CHECKED) + 1)
+    kept = set(CHECKED)
+    once, checks = counted(lambda x: x)
+    for number in (3, 4, 3):
+        once(number)
+    assert checks == [3, 4, 3]
+    assert len(CHECKED) == 2
+    CHECKED.update(kept)
+    assert len(CHECKED) < MANY
 
 
 def test_traced_sizes_are_never_compared():
@@ -127,8 +156,7 @@ def test_traced_sizes_are_never_compared():
         def shape(self):
             raise AssertionError("asked")
 
-    checks = []
-    once = _once(checks.append, lambda x: x)
+    once, checks = counted(lambda x: None)
     for given in (Traced(3), RIGHT.as_subclass(TracedTensor)):
         once(given)
         once(given)
