@@ -86,8 +86,9 @@ def test_many_lines_are_answered_by_the_model(capsys, folder, loaded, opened, mo
 
 def test_a_text_beyond_the_program_is_answered_by_the_model(capsys, tmp_path, opened):
     made = toy.make(tmp_path / "toy", "transformer")
+    toy.edit(made, task__max_source=24)  # its program has 256 positions
     add_program(made)
-    words = ["--set", "max_length=2000", "--set", "max_extra=2000", "--set", "length_penalty=0"]
+    words = ["--set", "max_length=300", "--set", "max_extra=300", "--set", "length_penalty=0"]
     ran = run(capsys, "predict", str(made), TEXTS[0], *words)
     assert ran.code == 0
     assert opened == [str(made)]
