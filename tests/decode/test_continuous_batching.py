@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from regard import native, watch
-from regard.decode import Beam, Greedy
+from regard.decode import Beam, Ensemble, Greedy
 from regard.decode.continuous_batching import RunningBeam, unsupported_reason
 from regard.decode.program.choosing import packed
+from regard.decode.program.recordings import recorded_form
 from regard.errors import RequestError
+from regard.models.bytenet import ByteNet
 from regard.models.marian import Marian
 from regard.protocols import EOS, PAD
 from tests.decode.program.test_choosing import a_following, a_transformer, an_rnnsearch, biased
@@ -24,6 +26,7 @@ VARIANTS = {
     "shaw": lambda: a_transformer(position={"kind": "shaw", "clip": 3}, attention={"window": 9}),
     "follow": lambda: a_following(norm="pre"),
     "marian": lambda: biased(a_transformer(Marian, first=2, reads_end=False)),
+    "program": lambda: a_transformer(dim=40),
 }
 
 
@@ -147,21 +150,47 @@ def test_it_keeps_the_weights_of_its_beginning():
     assert [h.tokens for h in found[number]] == [h.tokens for h in expected]
 
 
-def test_what_cannot_be_joined_says_why():
+def test_what_cannot_be_joined_says_why(monkeypatch):
     model = a_transformer()
     assert unsupported_reason(Beam(), model) is None
     for decoder, other, why in (
         (Greedy(), model, "Greedy is no beam"),
         (Beam(no_repeat_ngram=2), model, "rules"),
         (Beam(min_length=3), model, "rules"),
-        (Beam(), an_rnnsearch(), "keeps the states of a batch together"),
-        (Beam(), a_transformer(dim=40), "multiples of 16"),
+        (Beam(), an_rnnsearch().train(), "training mode"),
+        (Beam(), Ensemble([a_transformer()]).eval(), "Ensemble is not one of regard.models"),
     ):
         assert why in str(unsupported_reason(decoder, other))
         with pytest.raises(RequestError, match=why):
             RunningBeam(decoder, other)
     with watch(model):
         assert "watches" in str(unsupported_reason(Beam(), model))
+    monkeypatch.setenv("REGARD_PROGRAM", "0")
+    assert unsupported_reason(Beam(), an_rnnsearch()) == "REGARD_PROGRAM is 0"
+
+
+def test_what_a_recording_shows_is_said_before_anything_is_decoded():
+    running = RunningBeam(Beam(), a_transformer(attention={"talking": True}))
+    for call in (running.begin, running.add):
+        with pytest.raises(RequestError, match="steps C takes, and its first step"):
+            call(*together(sentences(2)))
+    assert not len(running)
+
+
+@pytest.mark.parametrize("variant", ["rnnsearch", "ByteNet"])
+def test_programs_are_joined_where_there_is_no_packed_form(variant):
+    """Steps alone are those of the packed form, or of PyTorch: sums in another order."""
+    torch.manual_seed(3)
+    made = {
+        "rnnsearch": an_rnnsearch,
+        "ByteNet": lambda: ByteNet(203, 203, dim=8, dilations=(1, 2), sets=1),
+    }
+    model, rows = biased(made[variant]().eval()), sentences(7, seed=4)
+    beam = Beam(beam_size=3, n_best=2, max_extra=8)
+    found = gone_through(RunningBeam(beam, model), rows, seed=4)
+    for mine, expected in zip(found, alone(beam, model, rows), strict=True):
+        assert [h.tokens for h in mine] == [h.tokens for h in expected]
+        assert [h.score for h in mine] == pytest.approx([h.score for h in expected], abs=1e-5)
 
 
 def test_states_with_addresses_are_not_copied():
@@ -176,15 +205,21 @@ def test_states_with_addresses_are_not_copied():
 
 
 @pytest.mark.parametrize("wrong", [-1, 3])
-def test_starts_that_no_step_had_are_refused(wrong):
-    fast = packed(model := a_transformer())
+@pytest.mark.parametrize("kind", ["packed", "program"])
+def test_starts_that_no_step_had_are_refused(kind, wrong):
+    model = a_transformer(dim=40 if kind == "program" else 64)
+    fast = packed(model)
+    if kind == "program":
+        with torch.inference_mode():
+            fast = recorded_form(model, model.encode(*together(sentences(2))))
     decoding = fast.start(fast.encode(*together(sentences(2))))
     tokens = torch.full((2, 1), 1)
     for _ in range(2):
         _, decoding = fast.step(tokens, decoding)
     other = fast.start(fast.encode(*together(sentences(1))))
     both = fast.joined(decoding, other)
-    both.carried["past"].starts[1] = wrong
+    starts = both.carried["past"].starts if kind == "packed" else both.starts
+    starts[1] = wrong
     with pytest.raises(IndexError, match="out of range"):
         fast.step(torch.full((3, 1), 1), both)
     assert model is not None

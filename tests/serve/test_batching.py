@@ -28,7 +28,7 @@ class Noted:
     def __init__(self):
         self.batches, self.free = [], threading.Event()
 
-    def running(self):
+    def running(self, sample):
         return None
 
     def __call__(self, jobs, over):

@@ -51,7 +51,7 @@ class Going:
     def __init__(self, **more):
         self.texts, self.alone_calls = Walking(**more), []
 
-    def running(self):
+    def running(self, sample):
         return self.texts
 
     def __call__(self, jobs, over):

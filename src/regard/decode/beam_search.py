@@ -116,14 +116,15 @@ class BeamSearch:
             short = self.beam.beam_size - self.tokens.shape[1]
             self.tokens = self.tokens.repeat(1, 1 + short)
             self.totals = F.pad(self.totals, (0, short), value=-math.inf)
+            self.decoding = self.decoding.select(torch.zeros_like(self.tokens))
 
     def join(self, decoding: Decoding, other: "BeamSearch") -> None:
         """Take in the sentences of a search that has not begun, with their numbers.
 
         Args:
             decoding: of the sentences of both, those of `other` behind.
+            other: with as many slots, see `widen`.
         """
-        other.widen()
         self.decoding = decoding
         self.tokens = torch.cat([self.tokens, other.tokens])
         self.totals = torch.cat([self.totals, other.totals])

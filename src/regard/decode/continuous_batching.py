@@ -26,6 +26,9 @@ from regard.decode.decoder import Decoder
 from regard.decode.eval_mode import frozen
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.program import choosing as packing
+from regard.decode.program.packed_weights import Panels
+from regard.decode.program.recorded_decoder import RecordedDecoder
+from regard.decode.program.recordings import recorded_form, unrecorded_reason
 from regard.decode.search_batch import Sources
 from regard.errors import RequestError
 from regard.protocols import Decoding, Generator, Inputs
@@ -43,7 +46,10 @@ class Joining(Protocol):
 
 
 def unsupported_reason(decoder: Any, model: Any) -> str | None:
-    """Why sentences cannot join a search of this decoder and model, in a clause; None: they can."""
+    """Why sentences cannot join a search of this decoder and model, in a clause; None: they can.
+
+    Most models have to be recorded first: `RunningBeam.begin` does, and says what was found.
+    """
     if type(decoder) is not Beam:
         return f"{type(decoder).__name__} is no beam"
     plain = replace(
@@ -53,10 +59,25 @@ def unsupported_reason(decoder: Any, model: Any) -> str | None:
         return "the beam has rules or a coverage penalty, which count the steps of a batch"
     if active():
         return "somebody watches its attention"
-    why = packing.unsupported_reason(model)
-    if why is None and not isinstance(packing.packed(model, decoder.precision), Joining):
-        why = f"{type(model).__name__} keeps the states of a batch together"
-    return why
+    if _packed(decoder, model) is not None:
+        return None
+    return unrecorded_reason(model)
+
+
+def _packed(decoder: Beam, model: Any) -> Any:
+    """What decodes a model whose sentences may join, if that is no program yet to be recorded."""
+    if packing.unsupported_reason(model) is not None and not isinstance(model, Panels):
+        return None
+    form = packing.packed(model, decoder.precision)
+    return form if isinstance(form, Joining) and _unjoined(form) is None else None
+
+
+def _unjoined(form: Any) -> str | None:
+    return form.unjoined_reason if isinstance(form, RecordedDecoder) else None
+
+
+def _refused(why: str | None) -> RequestError:
+    return RequestError(f"running: expected a beam whose steps C takes, and {why}")
 
 
 class RunningBeam:
@@ -64,7 +85,8 @@ class RunningBeam:
 
     Args:
         decoder: a beam without rules and coverage penalty.
-        model: what `packed` makes a packed Transformer of. Its weights stay those of this moment.
+        model: a generator whose steps C takes, packed or recorded. Its weights stay those of the
+            first sentences.
 
     Raises:
         RequestError: sentences cannot join such a search; `unsupported_reason` says why.
@@ -73,31 +95,59 @@ class RunningBeam:
     def __init__(self, decoder: Decoder, model: Generator) -> None:
         why = unsupported_reason(decoder, model)
         if why is not None or not isinstance(decoder, Beam):
-            raise RequestError(f"running: expected a beam of a packed Transformer, and {why}")
+            raise _refused(why)
         self.beam, self._model = decoder, model  # what is packed does not keep its model
-        self._engine: Any = packing.packed(model, decoder.precision)
+        self._engine: Any = _packed(decoder, model)
         self._search: BeamSearch | None = None
         self._count = 0
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the model's own `encode` reads sentences, and a recorded program decodes them."""
+        return self._engine is None or isinstance(self._engine, RecordedDecoder)
 
     def __len__(self) -> int:
         """How many sentences are being decoded."""
         return 0 if self._search is None else len(self._search.rows)
+
+    def begin(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> None:
+        """Record the model with a source, if that is not done yet; nothing is decoded.
+
+        Raises:
+            RequestError: sentences cannot join such a search.
+        """
+        asked, model = Sources.of(source, lengths, None, None, ()), self._model
+        if self._engine is not None or not len(asked.source):
+            return
+        with frozen(model), torch.inference_mode():
+            encoded = model.encode(asked.inputs, asked.lengths)
+            form = recorded_form(model, encoded, self.beam.precision)
+        if not isinstance(form, RecordedDecoder):
+            raise _refused(unrecorded_reason(model) or "it has no program for such inputs")
+        why = _unjoined(form)
+        if why is not None:
+            raise _refused(why)
+        self._engine = form
 
     def add(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> list[int]:
         """Take sentences in; they begin with the next step.
 
         Returns:
             Their numbers, which no others get.
+
+        Raises:
+            RequestError: see `begin`.
         """
         asked = Sources.of(source, lengths, None, None, ())
         if not len(asked.source):
             return []
+        self.begin(source, lengths)
         with frozen(self._engine), torch.inference_mode():
             request = self.beam._request(self._engine, asked)
             new = BeamSearch(self.beam, request, self._count)
+            new.widen()
             numbers, self._count = [*new.rows], self._count + len(new.rows)
             if self._search is None:
-                new.widen()
                 self._search = new
             else:
                 both = self._engine.joined(self._search.decoding, new.decoding)

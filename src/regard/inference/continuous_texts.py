@@ -7,28 +7,42 @@ from torch import nn
 
 from regard.decode.beam import Beam
 from regard.decode.continuous_batching import RunningBeam, unsupported_reason
+from regard.errors import RequestError
 from regard.fields.sets import as_fields
 from regard.system.devices import device_of
 from regard.tasks.base import Task
 from regard.tasks.generation.base import Generation
+from regard.tasks.inputs import Asked
 from regard.tasks.prediction import Prediction
 
 __all__ = ["RunningTexts", "running_texts"]
 
+SHORT = 40
+"""Outputs of fewer tokens are short."""
+
 
 def running_texts(
-    task: Task, model: nn.Module, decoder: Any, fields: Mapping[str, Any]
+    task: Task, model: nn.Module, decoder: Any, fields: Mapping[str, Any], sample: str
 ) -> "RunningTexts | None":
     """Texts that are answered while others come; None: a batch at a time is all that can be.
 
-    A task with rules of its own, a model that is not packed and a decoder that counts the steps of
-    a batch have none.
+    A task with rules of its own, a model whose steps are PyTorch's and a decoder that counts the
+    steps of a batch have none. Texts with short outputs that PyTorch encodes are not joined either:
+    encoding one by one takes longer than what they would wait for.
+
+    Args:
+        sample: a text, with which the model is recorded.
     """
     if not isinstance(task, Generation) or type(task).rules is not Generation.rules:
         return None
     if unsupported_reason(decoder, model) is not None:
         return None
-    return RunningTexts(task, model, decoder, fields)
+    texts = RunningTexts(task, model, decoder, fields)
+    try:
+        longest = texts.begin(sample)
+    except RequestError:
+        return None
+    return None if longest < SHORT and texts.recorded else texts
 
 
 class RunningTexts:
@@ -58,14 +72,9 @@ class RunningTexts:
 
         Those are empty, or refused as `predict` refuses them.
         """
-        given = self.task.asked(list(texts), self._fields)
-        decoded: list[int] = []
-        if given.dataset is not None and len(given.dataset):
-            batches = self.task.batches(given.dataset, 1 << 20)
-            decoded = sorted(row for batch in batches for row in batch)
+        given, decoded = self._asked(texts)
         if decoded:
-            source, lengths = given.dataset.sources(decoded)
-            numbers = self._search.add(source.to(self._device), lengths.to(self._device))
+            numbers = self._search.add(*self._sources(given, decoded))
             for number, row in zip(numbers, decoded, strict=True):
                 place = given.places[row]
                 self._names[number] = names[place], given.dataset.texts[row]
@@ -73,6 +82,36 @@ class RunningTexts:
         return {
             name: given.refused[place] for place, name in enumerate(names) if place not in under_way
         }
+
+    @property
+    def recorded(self) -> bool:
+        """As of `RunningBeam`."""
+        return self._search.recorded
+
+    def begin(self, text: str) -> int:
+        """Make what decodes ready with a text, which is not decoded; the most tokens of its output.
+
+        Raises:
+            RequestError: texts cannot join those under way.
+        """
+        given, decoded = self._asked([text])
+        if not decoded:
+            return 0
+        source, lengths = self._sources(given, decoded)
+        self._search.begin(source, lengths)
+        return self._search.beam.limit(int(lengths[0]))
+
+    def _asked(self, texts: Sequence[str]) -> tuple[Asked, list[int]]:
+        """The texts as the task reads them, and which rows of them are decoded."""
+        given = self.task.asked(list(texts), self._fields)
+        if given.dataset is None or not len(given.dataset):
+            return given, []
+        batches = self.task.batches(given.dataset, 1 << 20)
+        return given, sorted(row for batch in batches for row in batch)
+
+    def _sources(self, given: Asked, rows: Sequence[int]) -> tuple[Any, Any]:
+        source, lengths = given.dataset.sources(rows)
+        return source.to(self._device), lengths.to(self._device)
 
     def drop(self, names: Collection[Any]) -> None:
         """Decode these no further."""

@@ -143,10 +143,11 @@ class ConvS2S(nn.Module):
         return Output(project(self.output, self._drop(self.decoder_out(x))), {})
 
     def start(self, encoded: Encoded) -> Decoding:
-        """The source's memory, which all layers share, and all weights, normalized once."""
+        """The source's memory, which all layers share, all weights, normalized once, and zeros."""
         layers = (m for m in self.modules() if isinstance(m, NormedLinear))
         weights = _Weights({layer: layer.weight() for layer in layers})
-        return Decoding({"source": self._memory(encoded), "weights": weights})
+        past = {str(i): block.before(encoded.states) for i, block in enumerate(self._blocks())}
+        return Decoding({"source": self._memory(encoded), "weights": weights}, past)
 
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         """One token a hypothesis: (B, beam) to (B, beam, V); each layer keeps k - 1 inputs."""
@@ -155,7 +156,7 @@ class ConvS2S(nn.Module):
         x = self.decoder_in(g, weights[self.decoder_in])
         past = {}
         for i, block in enumerate(self._blocks()):
-            x, past[str(i)] = block.step(x, g, memory, decoding.carried.get(str(i)), weights)
+            x, past[str(i)] = block.step(x, g, memory, decoding.carried[str(i)], weights)
         x = self.decoder_out(x, weights[self.decoder_out])
         return self.output(x, weights[self.output]), decoding.advance(**past)
 
@@ -207,12 +208,15 @@ class DecoderBlock(EncoderBlock):
         h = F.glu(self.conv(dropout(x, self.dropout, self.training)), -1)
         return (self.attend(h, g, memory, {}) + self.past(x)) * HALF
 
+    def before(self, states: Tensor) -> Tensor:
+        """The inputs before the first position, zeros: (B, 1, k - 1, width)."""
+        kernel = self.conv.kernel
+        return states.new_zeros(len(states), 1, kernel - 1, self.conv.v.shape[1] // kernel)
+
     def step(
-        self, x: Tensor, g: Tensor, memory: Memory, past: Tensor | None, weights: dict[Any, Tensor]
+        self, x: Tensor, g: Tensor, memory: Memory, past: Tensor, weights: dict[Any, Tensor]
     ) -> tuple[Tensor, Tensor]:
         """One position a hypothesis: x (B, beam, width); `past` its inputs (B, beam, k - 1, w)."""
-        if past is None:
-            past = x.new_zeros(*x.shape[:-1], self.conv.kernel - 1, x.shape[-1])
         window = torch.cat([past, x[..., None, :].to(past.dtype)], -2)
         product = F.linear(window.flatten(-2), weights[self.conv], self.conv.bias)
         h = self.attend(F.glu(product, -1), g, memory, weights)

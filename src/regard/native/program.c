@@ -29,7 +29,8 @@ REGARD_API const int64_t regard_layout_program[] = {
 #define L(field) REGARD_FIELD(program_call, field)
 REGARD_API const int64_t regard_layout_program_call[] = {
     sizeof(program_call), L(sentences), L(width), L(step), L(keys), L(words), L(slots), L(past),
-    L(block_width), L(blocks), L(block_rows), L(ancestors), L(at), L(apart), L(size), L(work), L(room), -1};
+    L(block_width), L(blocks), L(block_rows), L(ancestors), L(starts), L(at), L(apart), L(size), L(work),
+    L(room), -1};
 #undef L
 
 static const int64_t MOST = (int64_t)1 << 40; /* no size is larger, so sums of a few do not overflow */
@@ -146,6 +147,7 @@ static int attends_in_part(const program *p, const program_call *c, const instru
     case SCORE_PLACES: return row(p, c, &i->a, i->n);
     case SCORE_LOCATED:
         if (!row(p, c, &i->a, i->n) || !row(p, c, &i->b, i->n) || p->slot[i->b.slot].space != CONSTANT) return 0;
+        if (c->starts && i->b.by_step) return 0;
         if (!held(p, c, own[KEYS], PER_SENTENCE, c->keys * i->n)) return 0;
         return i->k == 0 ||
                (i->k > 0 && i->k <= MOST_FILTERS && i->columns > 0 && i->columns <= most &&
@@ -182,7 +184,7 @@ static int attends(const program *p, const program_call *c, const instruction *i
     if (i->op == ATTEND_DOT)
         return row(p, c, &i->a, i->heads * i->n) && written(p, c, &i->y, i->heads * i->m) &&
                (own[WEIGHTS] < 0 || i->heads == 1);
-    if (i->heads != 1 || !row(p, c, &i->b, i->n)) return 0;
+    if (i->heads != 1 || !row(p, c, &i->b, i->n) || (c->starts && i->b.by_step)) return 0;
     if (i->op == ATTEND_COVERED)
         return row(p, c, &i->a, i->n) && row(p, c, &i->c, i->n) && written(p, c, &i->y, i->m) &&
                own[WEIGHTS] >= 0 && held(p, c, own[STATE], PER_ROW, keys) &&
@@ -320,6 +322,8 @@ static int ancestors_fit(const program_call *c) {
  * What an instruction makes of ids is checked too, as it is made. */
 static int contents(const program *p, const program_call *c) {
     if (!ancestors_fit(c)) return BAD_ID;
+    const int64_t latest = c->past && c->past <= c->step ? c->past - 1 : c->step;
+    if (c->starts && !regard_within(c->starts, c->sentences, 0, latest + 1)) return BAD_SPAN;
     for (int64_t k = 0; k < p->instructions; k++) {
         const instruction *i = p->code + k;
         if (attention(i->op) && i->memory[LENGTHS] >= 0 &&

@@ -18,7 +18,8 @@ typedef struct {
     int64_t space, width, integers, compact;
 } slot;
 
-/* Where a row's numbers lie: item offset + by_step * step + i * stride of a slot's row. */
+/* Where a row's numbers lie: item offset + by_step * step + i * stride of a slot's row. The step is that
+ * of the row's sentence. */
 typedef struct {
     int64_t slot, offset, by_step, stride;
 } operand;
@@ -55,6 +56,7 @@ typedef struct {
     float *const *blocks;        /* (past): what hypotheses wrote in a step, row by row */
     const int64_t *block_rows;   /* (past): how many rows */
     const int32_t *ancestors;    /* (rows, past): which row of each block is a hypothesis's own */
+    const int64_t *starts;       /* (sentences): the step with which each began; NULL: all with the first */
     void *const *at;      /* by slot; NULL: in the work space */
     const int64_t *apart; /* by slot with an address: items from row to row */
     const int64_t *size;  /* and how many of a row may be touched */
@@ -75,6 +77,9 @@ static inline int64_t room_of(const program_call *c, const slot *s) {
 static inline int64_t rows_of(const program_call *c, const slot *s) {
     return s->space == CONSTANT ? 1 : s->space == PER_SENTENCE ? c->sentences : c->sentences * c->width;
 }
+
+/* How many steps sentence s came later than the first. */
+static inline int64_t start_of(const program_call *c, int64_t s) { return c->starts ? c->starts[s] : 0; }
 
 /* As many keys as any memory has. */
 static inline int64_t most_keys(const program_call *c) { return c->keys > c->past ? c->keys : c->past; }

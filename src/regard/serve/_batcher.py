@@ -162,7 +162,8 @@ class Batcher:
             for work, jobs in sorted(self._waiting.items(), key=lambda own: own[1][0].queued):
                 if work in self._going:
                     # Who is younger does not overtake who finds no room.
-                    return work if self._room(work, jobs[0]) else None
+                    ready = self._going[work].open and self._room(work, jobs[0])
+                    return work if ready else None
                 if work not in self._batched:
                     return work
                 if self._going:
@@ -180,8 +181,10 @@ class Batcher:
 
     def _learn(self, work: TextWork) -> None:
         """Find out whether texts of this work can be decoded while others come."""
+        with self._changed:
+            sample = next((job.text for job in self._waiting.get(work, ())), "")
         try:
-            texts = None if work.alone or not self.join else work.running()
+            texts = None if work.alone or not self.join else work.running(sample)
         except Exception:  # whatever it is, it comes again where it can be told
             texts = None
         with self._changed:

@@ -9,6 +9,9 @@ from regard.serve._job import Job
 
 __all__ = ["Going", "Texts"]
 
+SAVED = 0.1
+"""Seconds of steps for which texts may be read later."""
+
 
 @runtime_checkable
 class Texts(Protocol):
@@ -44,6 +47,7 @@ class Going:
         self.texts, self.pace, self.seconds = texts, pace, 0.0
         self._jobs: dict[int, tuple[Job, int]] = {}  # and the step with which each began
         self._count = self._steps = 0
+        self._credit = 0.0  # seconds that reading may take before the next step
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -52,6 +56,15 @@ class Going:
     def jobs(self) -> list[Job]:
         """Those that have no answer yet."""
         return [job for job, _ in self._jobs.values()]
+
+    @property
+    def open(self) -> bool:
+        """Whether texts may be taken in now.
+
+        Reading may take as long as steps have taken, and steps of `SAVED` seconds are remembered:
+        texts join at once, and gather where reading them one by one would take longer.
+        """
+        return not self._jobs or self._credit >= 0
 
     def forget(self) -> None:
         """Decode none of them any further."""
@@ -73,7 +86,9 @@ class Going:
         names = range(self._count, self._count + len(jobs))
         self._count += len(jobs)
         found = self.texts.add(names, [job.text for job in jobs])
-        self.seconds += time.monotonic() - now
+        took = time.monotonic() - now
+        self.seconds += took
+        self._credit -= took
         for name, job in zip(names, jobs, strict=True):
             job.began = now
             if name in found:
@@ -95,6 +110,7 @@ class Going:
         found = self.texts.step()
         took = time.monotonic() - began
         self.seconds += took
+        self._credit = min(self._credit + took, SAVED)
         self._steps += 1
         self.pace.step(count, took)
         for name, answer in found.items():

@@ -19,8 +19,12 @@ class TextWork(Protocol, Hashable):
         """Whether each text is done by itself."""
         ...
 
-    def running(self) -> Any:
-        """What decodes such texts while others come (`_going.Texts`); None: a batch at a time."""
+    def running(self, sample: str) -> Any:
+        """What decodes such texts while others come (`_continuous.Texts`); None: by batches.
+
+        Args:
+            sample: one of the texts.
+        """
         ...
 
     def __call__(self, jobs: Sequence["Job"], over: Callable[[], bool]) -> Sequence[Any]:

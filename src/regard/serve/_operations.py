@@ -78,13 +78,13 @@ class Predicting:
         )
         return bool(name == "sample")
 
-    def running(self) -> "_Running | None":
+    def running(self, sample: str) -> "_Running | None":
         """What decodes such texts while others come; None where something else is asked."""
         if self.align or self.keep or self.wishes or self.alone:
             return None
         loaded = self.served.loaded
         decoder = loaded.with_decoder(self.n_best, **dict(self.decode)).decoder
-        found = running_texts(loaded.task, loaded.model, decoder, loaded.fields)
+        found = running_texts(loaded.task, loaded.model, decoder, loaded.fields, sample)
         return None if found is None else _Running(self.served, found)
 
     def __call__(self, jobs: Sequence[Job], over: Callable[[], bool]) -> list[dict[str, Any]]:
@@ -166,7 +166,7 @@ class Scoring:
         """Texts are judged together."""
         return False
 
-    def running(self) -> None:
+    def running(self, sample: str) -> None:
         """A batch at a time."""
 
     def __call__(self, jobs: Sequence[Job], over: Callable[[], bool]) -> list[dict[str, Any]]:
@@ -213,7 +213,7 @@ class Looking:
         """What is recorded is of one input."""
         return True
 
-    def running(self) -> None:
+    def running(self, sample: str) -> None:
         """One at a time."""
 
     def __call__(self, jobs: Sequence[Job], over: Callable[[], bool]) -> list[Any]:

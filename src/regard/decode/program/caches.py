@@ -99,6 +99,14 @@ class PackedPast:
         starts = None if self.starts is None else self.starts.index_select(0, index)
         return replace(self, ancestors=self.ancestors.index_select(0, index), starts=starts)
 
+    def without(self, gone: int) -> "PackedPast":
+        """Without the first steps, in which no sentence wrote that is left."""
+        if self.ancestors is None:
+            return self
+        return replace(
+            self, blocks=self.blocks[gone:], ancestors=self.ancestors[..., gone:].contiguous()
+        )
+
     def joined(self, count: int) -> "PackedPast":
         """With this many sentences behind that begin with the next step.
 
@@ -110,5 +118,5 @@ class PackedPast:
         starts = torch.zeros(len(known), dtype=torch.int64) if self.starts is None else self.starts
         starts = torch.cat([starts, torch.full((count,), now, dtype=torch.int64)])
         gone = int(starts.min())
-        ancestors = torch.cat([known, known.new_zeros(count, *known.shape[1:])])[..., gone:]
-        return PackedPast(self.blocks[gone:], ancestors.contiguous(), starts - gone)
+        ancestors = torch.cat([known, known.new_zeros(count, *known.shape[1:])])
+        return replace(self, ancestors=ancestors, starts=starts - gone).without(gone)

@@ -69,7 +69,7 @@ def packed(model: Any, precision: str = "float32", *, recorded: bool = False) ->
             )
         return model
     if type(model) is Ensemble:
-        each = [packed(one, precision) for one in model.models]
+        each = [packed(one, precision, recorded=recorded) for one in model.models]
         plain = all(one is own for one, own in zip(each, model.models, strict=True))
         return model if plain else Ensemble(each, of=model)
     why, form = _examined(model, keep=precision == "float32")

@@ -107,7 +107,7 @@ MEMORY = ("keys", "packed", "values", "lengths", "weights", "state", "new_state"
 
 @dataclass(frozen=True)
 class Operand:
-    """Item offset + by_step * step + i * stride of a slot's row."""
+    """Item offset + by_step * step + i * stride of a slot's row; the step of its sentence."""
 
     slot: int
     offset: int = 0
@@ -288,6 +288,7 @@ class CCall(ctypes.Structure):
         "blocks",
         "block_rows",
         "ancestors",
+        "starts",
         "at",
         "apart",
         "size",

@@ -3,7 +3,7 @@
 import ctypes
 import logging
 import weakref
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -15,8 +15,6 @@ from regard import native
 from regard.attention.recording import active
 from regard.decode.program.caches import PackedPast
 from regard.decode.program.instructions import (
-    BY_KEYS,
-    BY_WORDS,
     MEMORY,
     NAMES,
     STEP,
@@ -32,21 +30,27 @@ from regard.decode.program.packed_weights import Panels
 from regard.decode.program.recorder import NotRecorded
 from regard.decode.program.replay import Binding, store, with_lengths
 from regard.decode.program.rows import NotLowered
-from regard.decode.program.step_values import Host, SlotPlaces, StepValues, size_of
+from regard.decode.program.staggered import Staggered, by_steps, joined, own_steps, unjoined_reason
+from regard.decode.program.step_values import (
+    Host,
+    MemoryPlaces,
+    SlotPlaces,
+    StepValues,
+    size_of,
+    weak_references,
+)
 from regard.decode.program.tree import Ref, leaves, map_leaves, refs, tensors
-from regard.decode.program.written import CACHES, addresses_of, as_blocks, as_memories
-from regard.native.packed_products import PANEL
+from regard.decode.program.work_space import WorkSpace, wide
+from regard.decode.program.written import CACHES, addresses_of, as_memories, blocks_of
+from regard.errors import RequestError
+from regard.native.gate import expect
 from regard.protocols import Decoding, Encoded, Inputs
 
 __all__ = ["RecordedDecoder", "say_watched"]
 
 log = logging.getLogger(__name__)
 
-ROOM = 16
-"""Floats of scores that a thread needs beside one a key."""
 MOST_THREADS = 64
-WIDENED_ROWS = 12
-"""As in native/int8_products.h."""
 SETTINGS = ("kind", "n", "m", "k", "heads", "before", "columns", "key_at", "value_at", "x")
 """What an instruction has in C as it has it here."""
 
@@ -96,9 +100,17 @@ class RecordedDecoder(Panels):
             {name: x for name, x in tree["carried"].items() if name not in lowered.caches}
             for tree in (program.inputs, program.outputs)
         )
-        self._last: _Batch | None = None
+        self._last: MemoryPlaces | None = None
         self._rooms: list[Tensor] = []  # work space that no thread uses now
         self.steps_of_model = 0
+        self.begins = True
+        """Whether the program may take the first step, from caches without keys."""
+
+    @property
+    def unjoined_reason(self) -> str | None:
+        """Why sentences cannot join those under way, in a clause; None: they can."""
+        own = "its first step is not that of its program"
+        return unjoined_reason(self.lowered) if self.begins else own
 
     @property
     def instructions(self) -> int:
@@ -148,11 +160,15 @@ class RecordedDecoder(Panels):
         """
         try:
             if active():
+                if isinstance(decoding, Staggered):
+                    raise RequestError("watch: steps of sentences that joined cannot be watched")
                 say_watched(self.precision)
                 raise NotRecorded("somebody watches")
             batch = self._batch(decoding)
             binding = self._bind(batch, tokens, decoding)
         except NotRecorded:
+            if isinstance(decoding, Staggered):
+                return by_steps(self.lowered, tokens, decoding, self.step)
             self.steps_of_model += 1
             known = as_memories(self.lowered.caches, decoding)
             stepped: tuple[Tensor, Decoding] = self.model.step(tokens, known)
@@ -170,9 +186,13 @@ class RecordedDecoder(Panels):
         if past is not None:
             carried[CACHES] = past
         logits = self.lowered.program.outputs["logits"]
-        return values[logits.index], Decoding(decoding.memories, carried, decoding.step + 1)
+        return values[logits.index], replace(decoding, carried=carried, step=decoding.step + 1)
 
-    def _batch(self, decoding: Decoding) -> "_Batch":
+    def joined(self, first: Decoding, second: Decoding) -> Staggered:
+        """A decoding with the sentences of a second one, which has read nothing yet, behind."""
+        return joined(self.lowered, first, second)
+
+    def _batch(self, decoding: Decoding) -> MemoryPlaces:
         """What all steps over the same memories share."""
         last = self._last  # another thread may replace it
         if last is not None and last.has(decoding.memories):
@@ -183,9 +203,9 @@ class RecordedDecoder(Panels):
         program = self.lowered.program
         binding = Binding(program)
         binding.match(program.inputs["memories"], self._memories_of(decoding), "memories")
-        batch = _Batch(
+        batch = MemoryPlaces(
             [weakref.ref(x) for x in own],
-            _weak(decoding.memories),
+            weak_references(decoding.memories),
             binding,
             self._places.copy(),
         )
@@ -202,25 +222,39 @@ class RecordedDecoder(Panels):
         program = self.lowered.program
         return with_lengths(program, program.inputs["memories"], dict(decoding.memories))
 
-    def _bind(self, batch: "_Batch", tokens: Tensor, decoding: Decoding) -> Binding:
+    def _bind(self, batch: MemoryPlaces, tokens: Tensor, decoding: Decoding) -> Binding:
         """The sizes and tensors of a step."""
         inputs = self.lowered.program.inputs
         binding = Binding(self.lowered.program, batch.binding)
         binding.match(inputs["tokens"], tokens, "tokens")
         known, carried = inputs["carried"], dict(decoding.carried)
-        past = carried.pop(CACHES, None)
+        past, caches = carried.pop(CACHES, None), self.lowered.caches
+        if not decoding.step and not self.begins:
+            raise NotRecorded("the first step is another one")
+        if past is None and not decoding.step:  # nothing was written yet
+            past = PackedPast()
+            carried = {k: x for k, x in carried.items() if k not in caches or x is not None}
         if past is not None:  # a size of caches is that of the step
             known = self._beside
-            for cache in self.lowered.caches.values():
+            for cache in caches.values():
                 binding.match(cache.size, len(past.blocks), "the size of a cache")
         binding.match(known, carried, "carried")
         binding.match(inputs["step"], decoding.step, "step")
         binding.check()
+        if isinstance(decoding, Staggered):
+            self._check_ways(binding, own_steps(decoding))
         return binding
+
+    def _check_ways(self, binding: Binding, steps: list[int]) -> None:
+        """Refuse steps of sentences at which the model would take another way."""
+        symbol = self.lowered.symbols.step
+        if symbol is not None:
+            for step in steps:
+                binding.check_way({**binding.sizes, symbol: step})
 
     def _step(
         self,
-        batch: "_Batch",
+        batch: MemoryPlaces,
         tokens: Tensor,
         decoding: Decoding,
         binding: Binding,
@@ -245,10 +279,13 @@ class RecordedDecoder(Panels):
             values |= zip(self._memories, tensors(self._memories_of(decoding)), strict=True)
         past = 0 if written is None else len(written.blocks)
         blocks, held = addresses_of(written)
+        starts = decoding.starts.contiguous() if isinstance(decoding, Staggered) else None
         threads = min(native.threads(rows * lowered.products), MOST_THREADS)
-        sizes_of_room = sentences, rows, keys, words, _wide(past), threads
-        room = batch.rooms.get(sizes_of_room) or self._room(places, *sizes_of_room)
-        batch.rooms[sizes_of_room] = room
+        space = WorkSpace(sentences, rows, keys, words, wide(past), threads)
+        if space not in batch.rooms:
+            widest = None if self.precision == "float32" else self._widest
+            batch.rooms[space] = space.floats(lowered.slots, places, widest)
+        room = batch.rooms[space]
         work = self._rooms.pop() if self._rooms else torch.empty(0)
         work = work if work.numel() >= room else torch.empty(room)
         call = CCall(
@@ -261,6 +298,7 @@ class RecordedDecoder(Panels):
             past,
             lowered.block,
             *blocks,
+            0 if starts is None else expect("starts", starts, torch.int64, (sentences,)),
             *places.addresses(),
             work.data_ptr(),
             work.numel(),
@@ -271,7 +309,7 @@ class RecordedDecoder(Panels):
             for host in hosts:
                 self._by_torch(host, values, sizes, places, (sentences, rows))
         self._rooms[:] = [work]
-        del held
+        del held, starts
         return values
 
     def _longer(self, tokens: Tensor, decoding: Decoding) -> PackedPast | None:
@@ -279,9 +317,7 @@ class RecordedDecoder(Panels):
         lowered = self.lowered
         if not lowered.caches:
             return None
-        past = decoding.carried.get(CACHES)
-        if past is None:
-            past = as_blocks(lowered.caches, lowered.block, decoding.carried)
+        past = blocks_of(lowered.caches, lowered.block, decoding)
         return past.longer(torch.empty(tokens.numel(), lowered.block), *tokens.shape)
 
     @torch.no_grad()
@@ -306,32 +342,6 @@ class RecordedDecoder(Panels):
                     raise RuntimeError(f"{node.name} made {x.dtype} in the place of floats")
                 places.read(slot, x, rows[0] if own.space else rows[1])
 
-    def _room(
-        self,
-        places: SlotPlaces,
-        sentences: int,
-        rows: int,
-        keys: int,
-        words: int,
-        past: int,
-        threads: int,
-    ) -> int:
-        """Floats of the work space, as program.c counts them."""
-        count = threads * (_wide(max(keys, past)) + ROOM + 2 * past)
-        if self.precision != "float32":
-            part = -(-sentences // threads) * (rows // max(sentences, 1))
-            narrow = 2 * _wide(part) + part * self._widest // 2
-            narrow += PANEL * self._widest if part > WIDENED_ROWS else 0
-            count += threads * _wide(narrow)
-        for number, slot in enumerate(self.lowered.slots):
-            if places.at[number]:
-                continue
-            width = {BY_KEYS: keys, BY_WORDS: words}.get(slot.width, slot.width)
-            each = width * (2 if slot.integers else 1)
-            each = each if slot.compact else _wide(each)
-            count += _wide(each * (sentences if slot.space else rows))
-        return count
-
 
 @lru_cache
 def say_watched(precision: str) -> None:
@@ -342,42 +352,6 @@ def say_watched(precision: str) -> None:
             "have float32 weights",
             precision,
         )
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """The tensors of memories, their sizes, and where they are."""
-
-    tensors: list[weakref.ref[Tensor]]
-    memories: dict[str, weakref.ref[Any]]
-    binding: Binding
-    places: SlotPlaces
-    rooms: dict[tuple[int, ...], int] = field(default_factory=dict)
-
-    def has(self, memories: Any) -> bool:
-        """Whether these are its memories, the same objects; False where that is not known."""
-        own = self.memories
-        return len(own) == len(memories) > 0 and all(
-            k in own and own[k]() is x for k, x in memories.items()
-        )
-
-    def is_of(self, memories: list[Tensor]) -> bool:
-        """Whether these are its memories, the same tensors."""
-        if len(memories) != len(self.tensors):
-            return False
-        return all(ref() is x for ref, x in zip(self.tensors, memories, strict=True))
-
-
-def _weak(memories: Any) -> dict[str, weakref.ref[Any]]:
-    """The memories by name, not kept alive; none where one cannot be referred to like that."""
-    try:
-        return {k: weakref.ref(x) for k, x in memories.items()}
-    except TypeError:
-        return {}
-
-
-def _wide(n: int) -> int:
-    return n + -n % 16
 
 
 def _ends(lowered: Lowered) -> list[int]:

@@ -77,6 +77,8 @@ def recorded_form(model: Any, encoded: Encoded, precision: str = "float32") -> A
     Raises:
         RequestError: another precision than float32 is asked for, and there is no program.
     """
+    if type(model) is Ensemble:
+        return _each_recorded(model, encoded, precision)
     if isinstance(model, Panels | Ensemble) or not isinstance(model, nn.Module):
         return model
     if type(encoded) is Encoded and not len(encoded.states):
@@ -85,6 +87,15 @@ def recorded_form(model: Any, encoded: Encoded, precision: str = "float32") -> A
     if precision != "float32":
         return _narrow(model, encoded, found, precision)
     return model if found is None or found.decoder is None else found.decoder
+
+
+def _each_recorded(ensemble: Ensemble, encoded: Encoded, precision: str) -> Ensemble:
+    """The ensemble of its models' programs; those that have none stay as they are."""
+    models: Any = ensemble.models
+    given = zip(models, encoded.final, strict=True)
+    each = [recorded_form(one, own, precision) for one, own in given]
+    same = all(one is own for one, own in zip(each, models, strict=True))
+    return ensemble if same else Ensemble(each, of=ensemble.model)
 
 
 def _found(model: nn.Module, encoded: Encoded) -> "_Entry | None":
@@ -205,24 +216,36 @@ def _difference(model: Any, decoder: RecordedDecoder, encoded: Encoded) -> str |
     """How far steps in C are off the model's, at sizes of no probe; None where they are not."""
     rows = torch.arange(4) % len(encoded.states)
     begun = model.start(encoded).rows(rows)
-    worst = largest = 0.0
     for steps in (0, 4):
         tokens, decoding = states_after(model, begun, 4, 3, steps)
         own, other = decoding, _apart(decoding)
         for again in range(2):
             expected, own = model.step(tokens, own)
-            found, other = decoder.step(tokens, other)
-            finite = torch.isfinite(expected)
-            if not torch.equal(finite, torch.isfinite(found)):
-                return "its steps in C have other infinities"
-            worst = max(worst, float((expected - found)[finite].abs().max()))
-            largest = max(largest, float(expected[finite].abs().max()))
+            found, after = decoder.step(tokens, other)
+            why = _off(expected, found)
+            if not steps and not again and (why is not None or decoder.steps_of_model):
+                decoder.begins = False  # the first step is the model's own
+                found, after = decoder.step(tokens, other)
+                why = _off(expected, found)
+            if why is not None:
+                return why
             order = torch.tensor([2, 0, 2]) % tokens.shape[1]
-            own, other = (_selected(one, order) for one in (own, other))
+            own, other = (_selected(one, order) for one in (own, after))
             tokens = words(model, 12, again).view(4, 3)
     if decoder.steps_of_model > 2:
         return "its program is for no other sizes"
-    if worst > LIMIT * max(1.0, largest):
+    return None
+
+
+def _off(expected: torch.Tensor, found: torch.Tensor) -> str | None:
+    """How far logits are off others; None where they are not."""
+    finite = torch.isfinite(expected)
+    if not torch.equal(finite, torch.isfinite(found)):
+        return "its steps in C have other infinities"
+    if not finite.any():
+        return None
+    worst = float((expected - found)[finite].abs().max())
+    if worst > LIMIT * max(1.0, float(expected[finite].abs().max())):
         return f"its steps in C are off by {worst:.2g}"
     return None
 

@@ -226,9 +226,13 @@ class Binding:
         for known, given, where in self._later:
             if known.at(self.sizes) != given:
                 raise NotRecorded(f"{where} has {given}, which does not follow from other sizes")
+        self.check_way(self.sizes)
+
+    def check_way(self, sizes: Mapping[int, int]) -> None:
+        """The comparisons alone, with these sizes."""
         for one in self.program.comparisons:
             left, right = (
-                x.at(self.sizes) if isinstance(x, Extent) else x for x in (one.left, one.right)
+                x.at(sizes) if isinstance(x, Extent) else x for x in (one.left, one.right)
             )
             if not one.holds(left, right):
                 raise NotRecorded(f"the model takes another way where {one.name}({left}, {right})")

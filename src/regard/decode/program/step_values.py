@@ -1,17 +1,19 @@
 """The tensors of one step of a program, and where they lie."""
 
 import ctypes
+import weakref
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
 from regard.decode.program.instructions import Lowered
 from regard.decode.program.recorder import Node
-from regard.decode.program.replay import filler
+from regard.decode.program.replay import Binding, filler
 from regard.decode.program.tree import Extent
 from regard.native.gate import expect
 
-__all__ = ["Host", "SlotPlaces", "StepValues", "size_of"]
+__all__ = ["Host", "MemoryPlaces", "SlotPlaces", "StepValues", "size_of", "weak_references"]
 
 
 class Host:
@@ -68,6 +70,38 @@ class StepValues(dict[int, Tensor]):
     def __missing__(self, number: int) -> Tensor:
         other = self[self._lowered.aliases[number]]
         return self.setdefault(number, other.reshape(self.shape(number)))
+
+
+@dataclass(frozen=True)
+class MemoryPlaces:
+    """The tensors of memories, their sizes, and where they are."""
+
+    tensors: list[weakref.ref[Tensor]]
+    memories: dict[str, weakref.ref[Any]]
+    binding: Binding
+    places: SlotPlaces
+    rooms: dict[Any, int] = field(default_factory=dict)
+
+    def has(self, memories: Any) -> bool:
+        """Whether these are its memories, the same objects; False where that is not known."""
+        own = self.memories
+        return len(own) == len(memories) > 0 and all(
+            k in own and own[k]() is x for k, x in memories.items()
+        )
+
+    def is_of(self, memories: list[Tensor]) -> bool:
+        """Whether these are its memories, the same tensors."""
+        if len(memories) != len(self.tensors):
+            return False
+        return all(ref() is x for ref, x in zip(self.tensors, memories, strict=True))
+
+
+def weak_references(memories: Any) -> dict[str, weakref.ref[Any]]:
+    """The memories by name, not kept alive; none where one cannot be referred to like that."""
+    try:
+        return {k: weakref.ref(x) for k, x in memories.items()}
+    except TypeError:
+        return {}
 
 
 def size_of(n: Any, sizes: dict[int, int]) -> int:

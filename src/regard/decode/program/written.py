@@ -19,7 +19,7 @@ from regard.decode.program.caches import PackedPast
 from regard.decode.program.instructions import GrowingMemory
 from regard.protocols import Decoding
 
-__all__ = ["CACHES", "addresses_of", "as_blocks", "as_memories"]
+__all__ = ["CACHES", "addresses_of", "as_blocks", "as_memories", "blocks_of"]
 
 CACHES = "caches"
 """The name in `Decoding.carried` of what a program keeps in the place of memories."""
@@ -44,6 +44,14 @@ def as_blocks(
                 made[:, leaf.at : leaf.at + own.shape[1]] = own
         past = past.longer(made, sentences, width)
     return past
+
+
+def blocks_of(caches: Mapping[str, GrowingMemory], block: int, decoding: Decoding) -> PackedPast:
+    """What hypotheses wrote so far, as blocks; memories of steps by the model are copied."""
+    found: PackedPast | None = decoding.carried.get(CACHES)
+    if found is None:
+        found = as_blocks(caches, block, decoding.carried) if decoding.step else PackedPast()
+    return found
 
 
 def as_memories(caches: Mapping[str, GrowingMemory], decoding: Decoding) -> Decoding:

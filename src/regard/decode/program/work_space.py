@@ -1,0 +1,58 @@
+"""How many floats of work space a step of a program needs."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from regard.decode.program.instructions import BY_KEYS, BY_WORDS, Slot
+from regard.decode.program.step_values import SlotPlaces
+from regard.native.packed_products import PANEL
+
+__all__ = ["WorkSpace", "wide"]
+
+SCORES = 16
+"""Floats of scores that a thread needs beside one a key."""
+WIDENED_ROWS = 12
+"""As in native/int8_products.h."""
+
+
+class WorkSpace(NamedTuple):
+    """The sizes on which the work space of a step depends.
+
+    Args:
+        rows: hypotheses of all sentences.
+        keys, words, past: of the source, of the output, and of caches, the new key too.
+    """
+
+    sentences: int
+    rows: int
+    keys: int
+    words: int
+    past: int
+    threads: int
+
+    def floats(self, slots: Sequence[Slot], places: SlotPlaces, widest: int | None) -> int:
+        """As program.c counts them.
+
+        Args:
+            slots: of the program; those with a place need none of the work space.
+            widest: inputs of the widest product with narrow weights; None: they are float32.
+        """
+        count = self.threads * (wide(max(self.keys, self.past)) + SCORES + 2 * self.past)
+        if widest is not None:
+            part = -(-self.sentences // self.threads) * (self.rows // max(self.sentences, 1))
+            narrow = 2 * wide(part) + part * widest // 2
+            narrow += PANEL * widest if part > WIDENED_ROWS else 0
+            count += self.threads * wide(narrow)
+        for number, slot in enumerate(slots):
+            if places.at[number]:
+                continue
+            width = {BY_KEYS: self.keys, BY_WORDS: self.words}.get(slot.width, slot.width)
+            each = width * (2 if slot.integers else 1)
+            each = each if slot.compact else wide(each)
+            count += wide(each * (self.sentences if slot.space else self.rows))
+        return count
+
+
+def wide(n: int) -> int:
+    """Up to a multiple of 16."""
+    return n + -n % 16
