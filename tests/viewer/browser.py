@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+VIEWPORT = {"width": 1200, "height": 800}
+
 
 class Page:
     """One opened page: what it asked the network for and what went wrong are kept."""
@@ -79,8 +81,21 @@ class Page:
         return True
 
 
-@pytest.fixture
-def page(chromium: Any) -> Iterator[Page]:
-    context = chromium.new_context(offline=True, viewport={"width": 1200, "height": 800})
+@pytest.fixture(scope="session")
+def tab(chromium: Any) -> Iterator[Page]:
+    """The tab of all tests: a new one starts a process, five times the time of opening a page."""
+    context = chromium.new_context(offline=True, viewport=VIEWPORT)
     yield Page(context)
     context.close()
+
+
+@pytest.fixture
+def page(tab: Page) -> Page:
+    """The tab as a new one: pages keep nothing in the browser."""
+    tab.asked.clear()
+    tab.wrong.clear()
+    tab.page.goto("about:blank")
+    tab.page.set_viewport_size(VIEWPORT)
+    tab.page.emulate_media(media="null", color_scheme="light")
+    tab.page.mouse.move(0, 0)
+    return tab

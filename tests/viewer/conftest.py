@@ -1,5 +1,5 @@
 """Pages for the tests of the viewer."""
 
-from tests.viewer.browser import page
+from tests.viewer.browser import page, tab
 
-__all__ = ["page"]
+__all__ = ["page", "tab"]
