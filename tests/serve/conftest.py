@@ -70,8 +70,13 @@ def critic():
     return regard.load("movie-reviews-small")
 
 
-@pytest.fixture
-def play(chromium, address):
-    """The page of the translator and the classifier."""
+@pytest.fixture(scope="session")
+def tab(chromium, address):
     with opened(chromium, address) as found:
         yield found
+
+
+@pytest.fixture
+def play(tab):
+    """The page of the translator and the classifier."""
+    return tab.renew()

@@ -31,6 +31,16 @@ class Playground:
         if message.type in ("error", "warning") and "Failed to load resource" not in message.text:
             self.wrong.append(message.text)
 
+    def renew(self) -> "Playground":
+        """As a new tab, whose start takes a process: pages keep nothing in the browser."""
+        self.page.unroute_all()
+        self.context.set_offline(False)
+        self.page.goto("about:blank")
+        self.page.mouse.move(0, 0)
+        for told in (self.elsewhere, self.wrong, self.sent):
+            told.clear()
+        return self
+
     def open(self, model: str = "", fragment: str = "") -> "Playground":
         self.page.goto("about:blank")
         self.page.goto(f"{self.address}/#{fragment}" if fragment else self.address)
