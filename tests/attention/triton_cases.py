@@ -103,7 +103,7 @@ def test_additive(queries, keys, dim, scale, apart):
 def test_additive_tiles_and_parts(monkeypatch):
     """Several tiles of queries, keys and features, and walks that several programs share.
 
-    Walks are shared from 128 rows on; here from 64, for the interpreter takes ms for each row.
+    Walks are shared from 128 rows on; here from 32, for the interpreter takes ms for each row.
     """
     from regard.attention._ops.triton import _math
     from regard.attention._ops.triton import additive as module
@@ -115,12 +115,14 @@ def test_additive_tiles_and_parts(monkeypatch):
     assert _math.splits(2, 9000) == (8, 1125)
 
     def earlier(programs, rows):
-        parts = max(1, min(8, rows // 32))
+        parts = max(1, min(8, rows // 16))
         share = _math.cover(rows, parts)
         return _math.cover(rows, share), share
 
     monkeypatch.setattr(module, "splits", earlier)
     low, exact = leaves(torch.randn(1, 17, 3), torch.randn(1, 65, 3), torch.randn(3))
+    near(additive_scores(*low), additive(*exact), 2e-6)  # tiles of 16 queries and 64 keys
+    low, exact = leaves(torch.randn(1, 17, 3), torch.randn(1, 33, 3), torch.randn(3))
     check(additive_scores(*low), additive(*exact), low, exact)
     low, exact = leaves(torch.randn(1, 2, 66), torch.randn(1, 3, 66), torch.randn(66))
     check(additive_scores(*low), additive(*exact), low, exact)

@@ -33,7 +33,7 @@ def text(draw, lines):
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     draw, path = random.Random(1), tmp_path_factory.mktemp("texts")
-    for split, lines in (("train", 300), ("dev", 30), ("test", 40)):
+    for split, lines in (("train", 300), ("dev", 12), ("test", 40)):
         (path / f"{split}.txt").write_text(text(draw, lines))
     return path
 
@@ -106,12 +106,11 @@ def test_loss_and_perplexity_are_those_of_every_prefix(data, context, block):
     blocks = [made.train.collate(i) for i in plan(made.train.sizes, tokens=200, shuffle=False)]
     with torch.no_grad():
         losses = [task.loss(model, batch) for batch in blocks]
-    expected = slow(model, made.train.ids.tolist()[:200])
     assert sum(n for _, n in losses) == 1800
     with torch.no_grad():
-        first = task.loss(model, made.train.collate(range(-(-198 // block))))
+        first = task.loss(model, made.train.collate(range(-(-98 // block))))
+    assert first[1] > 96
     assert float(first[0]) == pytest.approx(-sum(slow(model, made.train.ids[: first[1] + 1])))
-    assert len(expected) == 199
 
 
 def test_texts_know_nothing_of_each_other_and_come_with_what_is_next(folder):
@@ -139,7 +138,7 @@ def test_a_trained_folder_has_learned_what_memory_tells(folder, data):
     assert noted["examples"] == 40
     found = scoring.scored(regard.load(folder), data / "dev.txt", split="dev")
     assert found.scores["perplexity"].value == pytest.approx(noted["dev"]["perplexity"], rel=1e-4)
-    assert len(found.examples.references) == 30
+    assert len(found.examples.references) == 12
 
 
 def test_words_are_counted_and_not_pieces(data):
