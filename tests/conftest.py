@@ -3,6 +3,7 @@
 Nothing of `regard` may be imported here: the shape checks hook into its import later than this.
 """
 
+import functools
 import gc
 import importlib
 import logging
@@ -72,8 +73,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         return (yield)
     finally:
         if session.config.getoption("forks", 0) and len(session.items) >= WHOLE:
-            for name in LATE:
-                importlib.import_module(name)
+            _import_late()
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)  # as often as by default it takes 3 % of the tests' time
@@ -82,6 +82,14 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
             _seed_only_what_is_there()
             _log_through_the_root()
             _know_who_propagates()
+
+
+def _import_late() -> None:
+    """Import what forks share; and an engine asks once, not at each start, what is installed."""
+    for name in LATE:
+        importlib.import_module(name)
+    registry = importlib.import_module("lightning_fabric.utilities.registry")
+    registry.entry_points = functools.cache(registry.entry_points)  # type: ignore[attr-defined]
 
 
 def _seed_only_what_is_there() -> None:

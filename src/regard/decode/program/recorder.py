@@ -208,6 +208,8 @@ def named_arguments(schema: Any, args: Any, kwargs: dict[str, Any]) -> dict[str,
 
 def _written(schema: Any, args: Any, kwargs: dict[str, Any]) -> list[Any]:
     """The arguments that an operation writes into."""
+    if not schema.is_mutable:
+        return []
     given = named_arguments(schema, args, kwargs)
     return [
         given[a.name]

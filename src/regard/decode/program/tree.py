@@ -115,14 +115,22 @@ def map_leaves(x: Any, change: Callable[[Any], Any]) -> Any:
 def leaves(x: Any, kind: type) -> list[Any]:
     """All leaves of a tree of one kind, in order."""
     every: list[Any] = []
-
-    def look(leaf: Any) -> Any:
-        if isinstance(leaf, kind):
-            every.append(leaf)
-        return leaf
-
-    map_leaves(x, look)
+    _collect(x, kind, every)
     return every
+
+
+def _collect(x: Any, kind: type, every: list[Any]) -> None:
+    if isinstance(x, list | tuple):
+        for v in x:
+            _collect(v, kind, every)
+    elif isinstance(x, dict):
+        for v in x.values():
+            _collect(v, kind, every)
+    elif is_record(x):
+        for name in fields_of(x):
+            _collect(getattr(x, name), kind, every)
+    elif isinstance(x, kind):
+        every.append(x)
 
 
 def refs(x: Any) -> list[int]:
