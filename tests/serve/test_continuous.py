@@ -2,9 +2,15 @@
 
 import threading
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+import regard
+from regard import native
+from regard.inference.continuous_texts import running_texts
+from regard.serve import _continuous
 from regard.serve._batcher import Batcher
 from regard.serve._errors import Refusal
 from regard.serve._estimates import Pace
@@ -88,6 +94,58 @@ def test_who_comes_later_joins_and_leaves_before():
     batcher.close()
     assert work.texts.seen in ([1, 1, 2, 2, 1, 1], [1, 1, 1, 2, 2, 1])
     assert not work.alone_calls
+
+
+def test_texts_gather_where_reading_takes_longer_than_steps(monkeypatch):
+    """Reading takes 5 s and a step 1 s: 4 steps come between two times that texts are read."""
+    now = [0.0]
+    monkeypatch.setattr(_continuous, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(_continuous, "SAVED", 1.0)
+
+    class Slow(Walking):
+        def add(self, names, texts):
+            now[0] += 5
+            return super().add(names, texts)
+
+        def step(self):
+            now[0] += 1
+            return super().step()
+
+    texts = Slow()
+    texts.free.release(100)
+    going = _continuous.Going(texts, Pace())
+    assert going.open
+    going.add(walks(Going(), 20))
+    steps = 0
+    while not going.open:
+        going.step()
+        steps += 1
+    assert steps == 5
+    for _ in range(9):
+        going.step()
+    going.add(walks(Going(), 20))  # what was saved is one step
+    closed = 0
+    while not going.open:
+        going.step()
+        closed += 1
+    assert closed == 4
+
+
+@pytest.mark.skipif(native.library() is None, reason="no compiled library")
+@pytest.mark.parametrize(("ratio", "joins"), [(9.0, True), (2.0, False)])
+def test_short_outputs_of_a_program_are_decoded_by_batches(ratio, joins):
+    loaded = regard.load("pronunciation-small")
+    decoder = replace(loaded.decoder, max_ratio=ratio)
+    found = running_texts(loaded.task, loaded.model, decoder, loaded.fields, "reading")
+    assert (found is not None) is joins
+    if found is not None:
+        expected = loaded.task.predict(
+            loaded.model, ["attend", "look"], decoder=decoder, fields=loaded.fields
+        )
+        given = found.add([0, 1], ["attend", "look"])
+        while len(found):
+            given |= found.step()
+        assert [given[n].output for n in range(2)] == [one.output for one in expected]
 
 
 def test_there_is_room_for_so_many():
