@@ -90,6 +90,9 @@ def test_who_comes_when_changes_nothing(variant, precision):
         Beam(beam_size=3, n_best=3, diversity_rate=0.5),
         Beam(beam_size=3, patience=1.0, length_penalty=0.6, penalty="gnmt"),
         Beam(beam_size=3, bound="now", max_length=5),
+        Beam(beam_size=3, min_length=6, n_best=2),
+        Beam(beam_size=2, no_repeat_ngram=2, min_length=3),
+        Beam(beam_size=3, repetition_penalty=1.5, n_best=2),
     ],
 )
 def test_other_beams(beam):
@@ -155,8 +158,7 @@ def test_what_cannot_be_joined_says_why(monkeypatch):
     assert unsupported_reason(Beam(), model) is None
     for decoder, other, why in (
         (Greedy(), model, "Greedy is no beam"),
-        (Beam(no_repeat_ngram=2), model, "rules"),
-        (Beam(min_length=3), model, "rules"),
+        (Beam(coverage_penalty=0.2), model, "coverage penalty"),
         (Beam(), an_rnnsearch().train(), "training mode"),
         (Beam(), Ensemble([a_transformer()]).eval(), "Ensemble is not one of regard.models"),
     ):

@@ -117,6 +117,7 @@ class BeamSearch:
             self.tokens = self.tokens.repeat(1, 1 + short)
             self.totals = F.pad(self.totals, (0, short), value=-math.inf)
             self.decoding = self.decoding.select(torch.zeros_like(self.tokens))
+            self._read = self.tokens[..., None][..., :0]
 
     def join(self, decoding: Decoding, other: "BeamSearch") -> None:
         """Take in the sentences of a search that has not begun, with their numbers.
@@ -130,7 +131,8 @@ class BeamSearch:
         self.totals = torch.cat([self.totals, other.totals])
         self.rows = [*self.rows, *other.rows]
         self.active = torch.cat([self.active, other.active])
-        self._read = self.tokens[..., None][..., :0]
+        new = self._read.new_full((*other.tokens.shape, self._read.shape[-1]), PAD)
+        self._read = torch.cat([self._read, new])
         for number, book in other.books.items():
             book.start = self.at + 1
             self.books[number] = book
@@ -139,7 +141,10 @@ class BeamSearch:
         """Let go of what is known of sentences that have left."""
         for number in numbers:
             del self.books[number]
-        self.history.forget(min((book.start for book in self.books.values()), default=self.at + 1))
+        first = min((book.start for book in self.books.values()), default=self.at + 1)
+        self.history.forget(first)
+        if self._read.shape[-1]:
+            self._read = self._read[..., max(0, self._read.shape[-1] - (self.at + 1 - first)) :]
 
     def best(self, sentence: int) -> list[Hypothesis]:
         """The hypotheses of a sentence that is finished, best first."""
@@ -155,16 +160,18 @@ class BeamSearch:
         """The best continuations of every sentence, and how many of them may go on."""
         request, must, size = self.request, self._must, self.beam.beam_size
         model, diversity = request.model, self.beam.diversity_rate
-        first = EOS + 1 if self.at + 1 < self.beam.min_length else EOS  # PAD and BOS lie below
+        early = self._early()
+        first = EOS + 1 if early is True else EOS  # PAD and BOS lie below
         start = forced(request, self.at, self.active)
         if start is None and must is None and not request.rules:
+            count = 2 * size + isinstance(early, Tensor)
             if isinstance(model, Panels):
-                gains, ids, self.decoding = model.leading(
-                    self.tokens, self.decoding, first, 2 * size
-                )
+                gains, ids, self.decoding = model.leading(self.tokens, self.decoding, first, count)
             else:
                 logits, self.decoding = model.step(self.tokens, self.decoding)
-                gains, ids = leading(logits, first, 2 * size, model.normalized)
+                gains, ids = leading(logits, first, count, model.normalized)
+            if isinstance(early, Tensor):
+                gains, ids = _without_end(gains, ids, early, 2 * size)
             return _best(gains, ids, self.totals, 2 * size, diversity), size
         logits, self.decoding = model.step(self.tokens, self.decoding)
         if start is not None:
@@ -172,6 +179,9 @@ class BeamSearch:
         scores = log_probabilities(logits, model.normalized)
         free = request.ruled(scores, self._read, self.active)
         free = free if must is None else must.hold(free, self._read, self.active)
+        if isinstance(early, Tensor):
+            end = torch.arange(free.shape[-1], device=free.device) == EOS
+            free = free.masked_fill(early & end, -math.inf)
         gains, places = top(free[..., first:], min(2 * size, free.shape[-1] - first))
         best = _best(gains, places + first, self.totals, 2 * size, diversity)
         if must is not None:
@@ -181,6 +191,14 @@ class BeamSearch:
             return best, size
         width = 1 if bool((start != PAD).all()) else size
         return _force(best, start, scores, self.totals), width
+
+    def _early(self) -> Tensor | bool:
+        """Which sentences, (n, 1, 1), may not end yet; a bool where all or none of them may."""
+        least = self.beam.min_length
+        each = [self.at + 1 - self.books[number].start < least for number in self.rows]
+        if all(each) or not any(each):
+            return all(each)
+        return torch.tensor(each, device=self.tokens.device)[:, None, None]
 
     def _end(self, best: "_Best", ended: Tensor, bonus: list[list[float]] | None) -> None:
         """Enter the hypotheses that ended among the best `beam_size`."""
@@ -247,6 +265,13 @@ def _best(values: Tensor, ids: Tensor, totals: Tensor, count: int, diversity: fl
     sums = chosen if keys is each else each.flatten(1).gather(1, place)
     tokens = ids.flatten(1).gather(1, place)
     return _Best(sums, tokens, place // ids.shape[-1], chosen)
+
+
+def _without_end(values: Tensor, ids: Tensor, early: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The best `count` of one more, without EOS for sentences that may not end yet."""
+    values = values.masked_fill(early & (ids == EOS), -math.inf)
+    values, order = values.sort(stable=True, dim=-1, descending=True)
+    return values[..., :count], ids.gather(-1, order[..., :count])
 
 
 def _force(best: _Best, start: Tensor, scores: Tensor, totals: Tensor) -> _Best:

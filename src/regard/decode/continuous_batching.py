@@ -13,7 +13,6 @@ those that are finished are given to others.
 """
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -52,11 +51,8 @@ def unsupported_reason(decoder: Any, model: Any) -> str | None:
     """
     if type(decoder) is not Beam:
         return f"{type(decoder).__name__} is no beam"
-    plain = replace(
-        decoder, coverage_penalty=0.0, no_repeat_ngram=0, repetition_penalty=1.0, min_length=0
-    )
-    if decoder != plain:
-        return "the beam has rules or a coverage penalty, which count the steps of a batch"
+    if decoder.coverage_penalty:
+        return "a coverage penalty watches its attention"
     if active():
         return "somebody watches its attention"
     if _packed(decoder, model) is not None:
@@ -84,7 +80,7 @@ class RunningBeam:
     """A beam search under way.
 
     Args:
-        decoder: a beam without rules and coverage penalty.
+        decoder: a beam without a coverage penalty.
         model: a generator whose steps C takes, packed or recorded. Its weights stay those of the
             first sentences.
 
