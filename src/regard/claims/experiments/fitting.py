@@ -19,12 +19,14 @@ def fit(
     lr: float,
     seed: int = 1,
     clip: float | None = 1.0,
+    warmup: int = 0,
 ) -> list[float]:
     """Train with Adam on made data.
 
     Args:
         loss: draws a batch from the generator, and gives the loss of the model on it.
         clip: the largest norm of the gradient, or None.
+        warmup: updates until the rate has risen from 0 to `lr`.
 
     Returns:
         The loss of each update. The model is in evaluation mode then.
@@ -33,7 +35,9 @@ def fit(
     optimizer = adam(model.parameters(), lr=lr)
     losses = []
     model.train()
-    for _ in range(updates):
+    for update in range(updates):
+        for group in optimizer.param_groups:
+            group["lr"] = lr * min(1.0, (update + 1) / max(warmup, 1))
         value = loss(generator)
         optimizer.zero_grad()
         value.backward()

@@ -1,15 +1,31 @@
-"""Claims about trained systems (C37, C50, C52, C61): recipes, three seeds, paired tests."""
+"""Claims about trained systems (C36, C37, C50, C52, C61): recipes, three seeds, paired tests."""
 
+import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from regard import load
 from regard.claims.claim import Measured
+from regard.data.files.registry import read
+from regard.data.sources import find
 from regard.evaluation.comparing import System, compare
+from regard.inference.likelihood import likelihoods
 from regard.train.seeds import fit_seeds
 from regard.views.charts import Chart
 
-__all__ = ["hops", "neighbors", "places_of_attention"]
+__all__ = ["dropout", "hops", "neighbors", "places_of_attention", "smoothing"]
+
+SOUNDS = "pronunciation/transformer-cmudict"
+SMALL = (
+    "model.dim=64",
+    "model.layers=2",
+    "model.ffn_dim=128",
+    "train.batch.tokens=2048",
+    "train.average=0",
+    "train.schedule.warmup=200",
+)
+"""A small Transformer for pronunciations."""
 
 
 def trained(
@@ -30,8 +46,13 @@ def compared(
     pairs: Sequence[tuple[str, str]],
     seeds: Sequence[int],
     metric: str = "accuracy",
+    also: Mapping[str, Callable[[Path], float]] | None = None,
 ) -> Measured:
-    """Scores of all forms, seed by seed, and the difference and p of some pairs of them."""
+    """Scores of all forms, seed by seed, and the difference and p of some pairs of them.
+
+    Args:
+        also: what else is measured of each folder, by its name.
+    """
     values: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as root:
         systems = trained(recipe, forms, seeds, Path(root))
@@ -42,6 +63,9 @@ def compared(
             told = found[1]["metrics"][metric]
             values[f"{second} over {first}"] = [told["difference"]]
             values[f"p of {second} over {first}"] = [told["p"]]
+        for what, measure in (also or {}).items():
+            for name, system in systems.items():
+                values[f"{what}, {name}"] = [measure(Path(folder)) for folder in system.folders]
     bars = {name: values[name] for name in forms if name in values}
     return Measured(values, [Chart(recipe, y=metric, bars=bars)])
 
@@ -69,3 +93,28 @@ def hops(seeds: Sequence[int]) -> Measured:
     }
     pairs = [("one hop", "eight hops"), ("no penalty", "eight hops")]
     return compared("classification/structured-questions", forms, pairs, seeds)
+
+
+def perplexity(folder: Path, words: int = 1000) -> float:
+    """Of the phonemes of words of the test split, each after the true ones."""
+    loaded = load(folder)
+    rows = read(find("pronunciation/test.tsv.gz"), {"word": 1, "sounds": 2}, header=False)
+    pairs = [(str(row.fields["word"]), str(row.fields["sounds"])) for row in rows][:words]
+    found = likelihoods(loaded.task, loaded.model, pairs, loaded.decoder, loaded.fields)
+    each = [score for one in found for score in one.token_scores or ()]
+    return math.exp(-sum(each) / len(each))
+
+
+def smoothing(seeds: Sequence[int]) -> Measured:
+    """A small Transformer for pronunciations, with label smoothing of 0.1 and without."""
+    some = (*SMALL, "data.limit={train: 20000, dev: 200, test: 3000}", "train.epochs=8")
+    forms = {"none": [*some, "task.smoothing=0"], "smoothed": [*some, "task.smoothing=0.1"]}
+    also = {"perplexity": perplexity}
+    return compared(SOUNDS, forms, [("none", "smoothed")], seeds, "per", also)
+
+
+def dropout(seeds: Sequence[int]) -> Measured:
+    """The same on 4,000 words, which it reads thirty times, with dropout of 0.2 and without."""
+    some = (*SMALL, "data.limit={train: 4000, dev: 200, test: 3000}", "train.epochs=30")
+    forms = {"none": [*some, "model.dropout=0"], "dropout": [*some, "model.dropout=0.2"]}
+    return compared(SOUNDS, forms, [("none", "dropout")], seeds, "per")

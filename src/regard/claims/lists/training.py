@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from regard.claims.claim import Claim, quote
-from regard.claims.rules import AllOf, EverySeed, Exact, IntervalAbove
+from regard.claims.rules import AllOf, EverySeed, Exact, IntervalAbove, Significant
 
 __all__ = ["THEMES"]
 
@@ -14,8 +14,18 @@ TRAINING = [
         "C34",
         "Without residual connections deeper networks fit even the training set worse.",
         "He 2015; survey",
-        note="Open: an encoder of 12 layers that reverses strings, with and without; no model "
-        "has such a setting yet.",
+        AllOf(
+            (
+                EverySeed("12 without", above=0, minus="2 without"),
+                EverySeed("12 without", above=0, minus="12 with"),
+            )
+        ),
+        "training loss without residual connections {2 without:.2f} with 2 layers, "
+        "{12 without:.2f} with 12; with them {2 with:.2f} and {12 with:.2f}",
+        "depth:residuals",
+        seconds=150,
+        note="Encoders that reverse strings of 12 of 16 symbols, pre-norm, 200 updates; a blind "
+        "guess has 2.77.",
     ),
     Claim(
         "C35",
@@ -37,21 +47,35 @@ TRAINING = [
         "C36",
         "Dropout helps against over-fitting.",
         "Vaswani 2017, Table 3, row D",
-        note="Open: `pronunciation/transformer-cmudict` with `model.dropout=0,0.1,0.2` over "
-        "several passes of a part of the data, three seeds.",
+        Significant("dropout over none", "p of dropout over none", sign=-1),
+        "PER {none:.2f} without dropout, {dropout:.2f} with 0.2",
+        "trainings:dropout",
+        seconds=500,
+        note="Pronunciations: 4,000 words to learn from, read thirty times by a small Transformer.",
     ),
     Claim(
         "C37",
         "Label smoothing worsens perplexity and helps the score.",
         "Vaswani 2017, 5.4 and Table 3, row D",
-        note="Open: `task.smoothing=0,0.1,0.2` on pronunciations, 60 CPU-seconds each.",
+        AllOf(
+            (
+                EverySeed("perplexity, smoothed", above=0, minus="perplexity, none"),
+                Significant("smoothed over none", "p of smoothed over none", sign=-1),
+            )
+        ),
+        "perplexity of a phoneme {perplexity, none:.3f} without, {perplexity, smoothed:.3f} with "
+        "0.1; PER {none:.2f} and {smoothed:.2f}",
+        "trainings:smoothing",
+        seconds=500,
+        note="Pronunciations: 20,000 words to learn from, read eight times by a small Transformer.",
     ),
     Claim(
         "C38",
         "The learning rate has to warm up.",
         "Vaswani 2017, 5.3",
         note="A slow test has a deep post-norm Transformer fail without warm-up where pre-norm "
-        "learns (tests/models/test_transformer.py). Open: post-norm with warm-up beside it.",
+        "learns (tests/models/test_transformer.py). Open: post-norm with warm-up beside it; after "
+        "800 updates at a rate of 0.002 it had not learned either (loss 2.24; 2.52 without).",
     ),
     Claim(
         "C39",
