@@ -4,6 +4,7 @@ A command's module is imported only when that command is called (or its own --he
 table knows its module and its sentence. `regard --help` imports neither torch nor any command.
 """
 
+import functools
 import importlib
 import sys
 import traceback
@@ -119,8 +120,12 @@ def front(
     configure_talk(quiet, verbose)
 
 
+@functools.cache
 def command(name: str, function: Callable[..., Any]) -> Any:
-    """A typed function as a command line of its own, with -q, -v and examples-first help."""
+    """A typed function as a command line of its own, with -q, -v and examples-first help.
+
+    Built once in a process: typer takes longer for its options than many commands run.
+    """
     single = typer.Typer(
         add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
     )
@@ -151,6 +156,11 @@ for _row in COMMANDS:
     app.command(_row.name, cls=_Door, help=_row.help)(_closed)
 
 
+@functools.cache
+def _whole() -> Any:
+    return typer.main.get_command(app)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and give its exit code.
 
@@ -160,9 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prepare_streams()
     configure_talk()
     try:
-        code = typer.main.get_command(app).main(
-            words or ["--help"], prog_name="regard", standalone_mode=False
-        )
+        code = _whole().main(words or ["--help"], prog_name="regard", standalone_mode=False)
         sys.stdout.flush()
         if code == _INTERRUPTED:  # typer turns an interrupt outside a command into this code
             raise KeyboardInterrupt
