@@ -51,7 +51,9 @@ TRAINING = [
         "PER {none:.2f} without dropout, {dropout:.2f} with 0.2",
         "trainings:dropout",
         seconds=500,
-        note="Pronunciations: 4,000 words to learn from, read thirty times by a small Transformer.",
+        note="Pronunciations: 1,000 words to learn from, read sixty times by a small Transformer. "
+        "A narrower one (188,000 parameters) on 4,000 words did not over-fit in thirty passes, and "
+        "dropout made it worse there: PER 36.65 with 0.2, 30.88 without.",
     ),
     Claim(
         "C37",
@@ -67,7 +69,8 @@ TRAINING = [
         "0.1; PER {none:.2f} and {smoothed:.2f}",
         "trainings:smoothing",
         seconds=500,
-        note="Pronunciations: 20,000 words to learn from, read eight times by a small Transformer.",
+        note="Pronunciations: 20,000 words to learn from, read eight times by a small Transformer. "
+        "It under-fits then; a longer training may decide otherwise.",
     ),
     Claim(
         "C38",
