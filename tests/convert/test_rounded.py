@@ -1,5 +1,7 @@
 """Folders of ours written again with smaller weights."""
 
+import zlib
+
 import pytest
 import torch
 
@@ -7,12 +9,13 @@ from regard import loading
 from regard.convert import export
 from regard.errors import RequestError
 from regard.folder import reading
+from regard.folder.programs import open_program
 from tests.folder import toy
 
 TEXTS = ["Das Fenster wird geschlossen.", "Klicken Sie auf die Datei, um sie zu speichern."]
 
 
-@pytest.mark.parametrize("dtype", ["float16", "int8"])
+@pytest.mark.parametrize("dtype", ["float16", "int8", "int6"])
 def test_a_folder_is_written_again_with_smaller_weights(tmp_path, dtype):
     first = toy.make(tmp_path / "first", metrics={"metrics": {"bleu": 12.5}})
     (first / "log.jsonl").write_text("{}\n")
@@ -30,6 +33,26 @@ def test_a_folder_is_written_again_with_smaller_weights(tmp_path, dtype):
     assert (second / "model.safetensors").stat().st_size < (
         first / "model.safetensors"
     ).stat().st_size
+
+
+def test_bytes_of_six_bits_are_smaller_in_an_archive(tmp_path):
+    sizes = {}
+    for dtype in "int8", "int7", "int6":
+        export("handwriting-small", "regard", tmp_path / dtype, quantization=dtype)
+        sizes[dtype] = len(zlib.compress((tmp_path / dtype / "model.safetensors").read_bytes()))
+    assert sizes["int7"] < 0.91 * sizes["int8"]
+    assert sizes["int6"] < 0.82 * sizes["int8"]
+
+
+def test_a_program_comes_along_and_belongs_to_the_new_files(tmp_path):
+    export("pronunciation-small", "regard", tmp_path / "small", quantization="int6")
+    program = open_program(tmp_path / "small")
+    assert program is not None
+    words = ["window", "attention", "pronounce"]
+    answers = [one.output for one in program.predict(words)]
+    assert answers == [one.output for one in loading.load(tmp_path / "small").predict(words)]
+    toy_folder = toy.make(tmp_path / "toy")
+    assert "program.json" not in export(toy_folder, "regard", tmp_path / "again")
 
 
 def test_the_card_says_what_was_rounded_and_when(tmp_path):

@@ -37,6 +37,9 @@ def test_a_dtype_says_how_large_the_file_is_and_all_are_read_back_as_float32(tmp
     assert sizes["float32"] == 4 * count
     assert sizes["float16"] == 2 * count
     assert sizes["int8"] == entries + 4 * rows + 4 * (count - entries)
+    assert sizes["int6"] == sizes["int7"] == sizes["int8"]
+    for dtype in reading.weights.DTYPES:
+        assert reading.weights.saved_size(model, dtype) == sizes[dtype]
     for dtype, folder in folders.items():
         loaded = loading.load(folder).model.state_dict()
         for name, tensor in model.state_dict().items():
@@ -46,13 +49,13 @@ def test_a_dtype_says_how_large_the_file_is_and_all_are_read_back_as_float32(tmp
 
 def slow_rounded(tensor, dtype):
     """A row at a time."""
-    if dtype != "int8":
+    if dtype not in ("int8", "int7", "int6"):
         return tensor.to(getattr(torch, dtype)).float()
     if tensor.dim() < 2:
         return tensor
     rows = []
     for row in tensor:
-        step = row.abs().max().clamp_min(1e-30) / 127
+        step = row.abs().max().clamp_min(1e-30) / {"int8": 127, "int7": 63, "int6": 31}[dtype]
         rows.append((row / step).round() * step)
     return torch.stack(rows)
 

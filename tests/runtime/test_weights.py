@@ -16,7 +16,7 @@ def noted(folder):
     return json.loads((folder / "config.json").read_text())["weights"]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int7", "int6"])
 def test_weights_are_those_of_the_model(dtype, tmp_path):
     folder = toy.make(tmp_path / "toy", "transformer")
     export(folder, "regard", tmp_path / "small", quantization=dtype)

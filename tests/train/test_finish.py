@@ -2,6 +2,7 @@
 
 import json
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -78,6 +79,49 @@ def test_final_weights_are_chosen_on_more_than_a_sample_of_dev(tmp_path):
     assert scores["bleu"] == pytest.approx(50 / 52)
     assert task.decoded == [52, 52]
     assert len(validation.sample) == 2  # while training
+
+
+@pytest.mark.parametrize(
+    ("dtype", "columns", "warned"),
+    [("int8", 64, False), ("int6", 64, False), ("float16", 2, False), ("int8", 2, True)],
+)
+def test_what_rounding_costs_is_scored_and_said(dtype, columns, warned, caplog):
+    """The model's dev scores and weights are those of the folder."""
+    weight = torch.linspace(-1, 1, 3 * columns).view(3, columns)
+
+    class Off:
+        metric, limit = "off", 0
+
+        def __call__(self, model, *_):
+            off = (model.weight - weight).abs().max().item()
+            return {"off": off, "loss": 2 * off}
+
+        def better_of(self, new, old):
+            return new["loss"] < old["loss"]
+
+    model = torch.nn.Linear(columns, 3, bias=False)
+    with torch.no_grad():
+        model.weight.copy_(weight)
+    work = SimpleNamespace(
+        model=model, validation=Off(), settings=Training(steps=1, dtype=dtype), ema=None,
+        folder=Path("none"), last=SimpleNamespace(files=lambda step: []), precision=nullcontext,
+        device=torch.device("cpu"), progress=SimpleNamespace(step=9, best_step=9),
+    )  # fmt: skip
+    with caplog.at_level("INFO", "regard.train"):
+        name, scores = choose(work)
+    off = (model.weight - weight).abs().max().item()
+    assert name == "last"
+    assert off > 0
+    assert scores == {"off": off, "loss": 2 * off}
+    said = [record.getMessage() for record in caplog.records]
+    small = {"int8": columns * 3 + 12, "int6": columns * 3 + 12, "float16": columns * 6}[dtype]
+    assert said[0] == (
+        f"weights stored as {dtype}, {small / 1e3:.1f} KB (float32 {columns * 12 / 1e3:.1f} KB), "
+        f"dev off {off:.4f} (float32 0.0000), dev loss {2 * off:.4f} (float32 0.0000)"
+    )
+    assert [f"train.dtype={dtype}: float16 would be no larger" in one for one in said[1:]] == [
+        True
+    ] * warned
 
 
 def test_a_validation_that_decodes_nothing_or_enough_stays_as_it_is():

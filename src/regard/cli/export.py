@@ -33,7 +33,8 @@ def export(
     ctranslate2 and huggingface take plain Transformers; onnx takes every model that writes, tags
     or labels texts. The folder has a README.md with the lines of code that use it. Weights and
     tokenizers come along; it is written whole or not at all. `--to regard` writes any model again
-    with smaller weights: int8, a quarter of float32, unless told float16.
+    with smaller weights: int8, a quarter of float32; float16; or int7 and int6, as large as int8
+    and an eighth or a quarter smaller in a wheel or an archive.
 
     `--to program` adds what the model computes as a graph (program.json): with it `regard predict`
     answers texts without PyTorch, in a fifth of the time. It takes models that write texts, and
@@ -51,6 +52,8 @@ def export(
     """
     from regard.convert import WRITERS, add_program
     from regard.convert import export as write
+    from regard.folder.places import find
+    from regard.runtime.weights import FILE
 
     options = {} if quantization is None else {"quantization": quantization}
     if output is None:
@@ -64,9 +67,13 @@ def export(
         if to in WRITERS and to != "program":
             raise RequestError(f"--to {to}: expected -o with the folder to make")
         output = Path(to)  # an unknown name, or option, is told of by `write`
+    before = (find(folder) / FILE).stat().st_size if to == "regard" else 0
     files = write(folder, to, output, force=force, **options)
     size = sum((output / file).stat().st_size for file in files)
     if as_json:
         emit({"folder": str(output), "to": to, "files": files, "bytes": size})
-    else:
-        say(f"{output}: {len(files)} files, {size / 1e6:.1f} MB; {output / 'README.md'} says how")
+        return
+    say(f"{output}: {len(files)} files, {size / 1e6:.1f} MB; {output / 'README.md'} says how")
+    if to == "regard":
+        now = (output / FILE).stat().st_size
+        say(f"{FILE}: {now / 1e6:.2f} MB, {before / 1e6:.2f} before; score it: regard evaluate")

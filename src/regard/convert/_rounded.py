@@ -1,14 +1,19 @@
-"""A model folder of ours with smaller weights: the same files, another `model.safetensors`."""
+"""A model folder of ours with smaller weights: the same files, another `model.safetensors`.
+
+A program of the model (`program.json`) names digests of the files it belongs to; it is made again.
+"""
 
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regard.convert._to_program import add_program
 from regard.errors import RequestError
 from regard.fields.saved import NAMES
 from regard.folder import weights
-from regard.folder.reading import CARD, CONFIG, METRICS, RECIPE
+from regard.folder.reading import CARD, CONFIG, METRICS, RECIPE, from_pretrained
 from regard.folder.training_log import LOG
+from regard.runtime.stored_program import PROGRAM
 
 if TYPE_CHECKING:
     from regard.folder.loaded import Loaded
@@ -22,7 +27,7 @@ def write(loaded: "Loaded", out: Path, quantization: str = "int8") -> None:
     """Write the folder with its weights rounded; its scores stay, and the card says of what.
 
     Args:
-        quantization: `float32`, `float16` or `int8` (see `regard.folder.weights`).
+        quantization: `float32`, `float16`, `int8`, `int7` or `int6` (see `regard.folder.weights`).
 
     Raises:
         RequestError: the folder is another program's, or a dtype cannot hold its weights.
@@ -41,6 +46,8 @@ def write(loaded: "Loaded", out: Path, quantization: str = "int8") -> None:
     card = loaded.folder / CARD
     if card.is_file():
         (out / CARD).write_text(_card(card.read_text("utf-8"), loaded, out, quantization), "utf-8")
+    if (loaded.folder / PROGRAM).is_file():
+        add_program(from_pretrained(out))
 
 
 def _card(text: str, loaded: "Loaded", out: Path, quantization: str) -> str:

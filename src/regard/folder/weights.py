@@ -2,7 +2,9 @@
 
 As `int8` a matrix is stored as bytes with one step for each row, an output of a linear layer or a
 word's vector; vectors stay float32. The bytes are those that int8 decodes with (`row_bytes`), so a
-model decodes in int8 the same whether it was stored so or not.
+model decodes in int8 the same whether it was stored so or not. As `int7` or `int6` a byte has
+one of 127 or 63 values in place of 255: the file is as large, and an eighth or a quarter smaller in
+an archive (a wheel, a `.tar.gz`).
 """
 
 import hashlib
@@ -19,9 +21,17 @@ from regard.errors import RequestError, nearest
 from regard.native.quantize import row_bytes
 from regard.runtime.weights import FILE, STEPS
 
-__all__ = ["DTYPES", "FILE", "fill", "fitting", "pack", "round_as"]
+__all__ = ["DTYPES", "FILE", "fill", "fitting", "pack", "round_as", "saved_size"]
 
-DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8}
+DTYPES = {
+    "float32": torch.float32,
+    "float16": torch.float16,
+    "int8": torch.int8,
+    "int7": torch.int8,
+    "int6": torch.int8,
+}
+BITS = {"int8": 8, "int7": 7, "int6": 6}
+"""Of the dtypes that store matrices as bytes."""
 PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
 
 
@@ -68,6 +78,11 @@ def round_as(model: nn.Module, dtype: str) -> None:
             fill(model, _whole(_tensors(model, dtype)[0]))
 
 
+def saved_size(model: nn.Module, dtype: str) -> int:
+    """Bytes of all tensors in a file of this dtype, without its header."""
+    return sum(tensor.nbytes for tensor in _tensors(model, dtype)[0].values())
+
+
 def _tensors(model: nn.Module, dtype: str) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Each tensor once, in `dtype`, and which names were left out because another holds them."""
     if dtype not in DTYPES:
@@ -83,10 +98,10 @@ def _tensors(model: nn.Module, dtype: str) -> tuple[dict[str, Tensor], dict[str,
             continue
         seen[place] = name
         if value.is_floating_point():
-            if dtype == "int8" and value.dim() > 1 and value.numel():
-                value, kept[name + STEPS] = _bytes(name, value)
+            if dtype in BITS and value.dim() > 1 and value.numel():
+                value, kept[name + STEPS] = _bytes(name, value, dtype)
             else:
-                value = _cast(name, value, "float32" if dtype == "int8" else dtype)
+                value = _cast(name, value, "float32" if dtype in BITS else dtype)
         kept[name] = value.cpu().contiguous().clone()
     return kept, tied
 
@@ -98,12 +113,12 @@ def _cast(name: str, value: Tensor, dtype: str) -> Tensor:
     return cast
 
 
-def _bytes(name: str, value: Tensor) -> tuple[Tensor, Tensor]:
+def _bytes(name: str, value: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
     """A matrix, or a tensor of more dimensions, as bytes and the steps of its rows."""
     value = value.to("cpu", torch.float32)
     if not torch.isfinite(value).all():
-        raise RequestError(f"{name} has values that int8 cannot hold; save as float32")
-    found, steps = row_bytes(value.flatten(1))
+        raise RequestError(f"{name} has values that {dtype} cannot hold; save as float32")
+    found, steps = row_bytes(value.flatten(1), BITS[dtype])
     return found.view_as(value), steps[:, 0]
 
 
@@ -148,7 +163,7 @@ def _read(folder: Path, noted: Mapping[str, Any]) -> dict[str, Tensor]:
     tied = noted.get("tied") or {}
     if not isinstance(tied, dict):
         raise RequestError(f"{folder / 'config.json'}: weights.tied: expected an object")
-    if noted.get("dtype") == "int8":
+    if noted.get("dtype") in BITS:
         for problem in _odd_steps(tensors):
             raise RequestError(f"{path}: {problem}")
         tensors = _whole(tensors)

@@ -45,7 +45,8 @@ def save_pretrained(
         recipe: a `Recipe`, or its sections as a mapping.
         metrics: the scores, as `evaluate` gives them.
         dtype: of the saved weights; `float16` halves the file, `int8` makes it a quarter, with one
-            step for each row of a matrix. All are read back as float32.
+            step for each row of a matrix; `int7` and `int6` are smaller than that in an archive.
+            All are read back as float32.
         noted: what its files told beside the `data:` section, as `Data.noted` has it.
         card: words for the model card: `data`, `limits`, `licence`.
 

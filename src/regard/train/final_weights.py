@@ -14,10 +14,11 @@ from torch import Tensor
 
 from regard import decode, tasks
 from regard.decode.program import choosing
-from regard.folder.weights import round_as
+from regard.folder.weights import round_as, saved_size
 from regard.train.averaging import average
 from regard.train.checkpoints import load_weights, set_weights, weights_of
 from regard.train.loop import Work
+from regard.train.validation import Validation
 
 if TYPE_CHECKING:
     from regard.train.building import Built
@@ -40,7 +41,6 @@ def finish(folder: Path, built: "Built", work: Work) -> dict[str, Any]:
     recipe = built.plan.recipe
     built.model.to(work.device)  # the engine leaves it on the CPU
     name, dev = choose(work)
-    round_as(built.model, built.settings.dtype)
     built.model.eval()
     section = dict(recipe.task)
     if found := built.task.settled(
@@ -90,7 +90,7 @@ def finish(folder: Path, built: "Built", work: Work) -> dict[str, Any]:
 
 
 def choose(work: Work) -> tuple[str, dict[str, float]]:
-    """Load the final weights into the model; return their name and dev scores.
+    """Load the final weights into the model, rounded as stored; return their name and dev scores.
 
     With `final: auto` every candidate (last, best, average, moving average) is scored on dev with
     the metric of early stopping, and the best is used. More of dev is decoded than while training.
@@ -113,7 +113,33 @@ def choose(work: Work) -> tuple[str, dict[str, float]]:
         if not best or (validation and validation.better_of(scores, result)):
             best, result, weights = name, scores, made
     set_weights(work.model, weights)
+    if work.settings.dtype != "float32":
+        result = _round(work, validation, result)
     return best, result
+
+
+def _round(work: Work, validation: Validation | None, before: dict[str, float]) -> dict[str, float]:
+    """Round the weights as they are stored; log the size, and what it costs on dev."""
+    dtype = work.settings.dtype
+    sizes = {name: saved_size(work.model, name) for name in ("float32", "float16", dtype)}
+    round_as(work.model, dtype)
+    scores = validation(work.model, work.device, work.precision) if validation else {}
+    said = f"weights stored as {dtype}, {_size(sizes[dtype])} (float32 {_size(sizes['float32'])})"
+    for metric in dict.fromkeys([validation.metric, "loss"] if validation else []):
+        said += f", dev {metric} {scores[metric]:.4f} (float32 {before[metric]:.4f})"
+    _talk.info("%s", said)
+    if dtype != "float16" and sizes[dtype] >= sizes["float16"]:
+        _talk.warning(
+            "train.dtype=%s: float16 would be no larger (%s), and more exact: the matrices have "
+            "too few columns for a step each row",
+            dtype,
+            _size(sizes["float16"]),
+        )
+    return scores
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.2f} MB" if count >= 1e5 else f"{count / 1e3:.1f} KB"
 
 
 def _candidates(work: Work) -> dict[str, Callable[[], Mapping[str, Tensor]]]:
