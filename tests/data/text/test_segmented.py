@@ -128,6 +128,23 @@ def test_what_cannot_be_cut_is_refused_in_one_sentence(monkeypatch):
         Segmenter.from_names(["rjieba 0.2.2"]).words("我爱你")
 
 
+def test_what_is_only_shown_falls_back_to_letters(monkeypatch, caplog):
+    """A translator into Chinese works without the library; texts to encode still need it."""
+    pytest.importorskip("rjieba")
+    made = Tokenizer.train(CHINESE * 5, "bpe", 200, segmenter="rjieba")
+    ids, words = made.encode("我们去").ids, made.units("我们去")
+    assert words == [(0, 2), (2, 3)]
+    monkeypatch.setitem(sys.modules, "rjieba", None)
+    again = Tokenizer.from_json(made.to_json())
+    assert again.units("我们去") == [(0, 1), (1, 2), (2, 3)]
+    assert again.words(ids)[-1] == 2
+    (said,) = [one.message for one in caplog.records]
+    assert said.startswith("rjieba is not installed: letters of Chinese stand for words (pip ")
+    for refused in again.encode, lambda text: again.encode_all([text]):
+        with pytest.raises(RequestError, match="words of Chinese need rjieba"):
+            refused("我们去")
+
+
 @pytest.mark.parametrize(
     ("usual", "text", "kind"),
     [

@@ -109,6 +109,8 @@ class Segmenter:
     Args:
         libraries: of `SEGMENTERS`, one for a script; scripts without one are cut into letters.
         versions: of the libraries, as a tokenizer was made with them.
+        for_display: words are only shown or counted, never encoded. Then the letters of a script
+            whose library is not installed are words, and a warning says so.
 
     Example:
         >>> Segmenter().words("使用GNU tar。")
@@ -117,6 +119,7 @@ class Segmenter:
 
     libraries: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()
+    for_display: bool = False
 
     @classmethod
     def of(cls, named: str, texts: Iterable[str] = ()) -> "Segmenter":
@@ -161,8 +164,17 @@ class Segmenter:
     def _cutters(self) -> dict[str, Callable[[str], Sequence[str]]]:
         found = {}
         for name, made in zip(self.libraries, self.versions, strict=True):
+            if self.for_display and not _is_installed(name):
+                own = SEGMENTERS[name]
+                log.warning(
+                    "%s is not installed: letters of %s stand for words (pip install 'regard[%s]')",
+                    own.package,
+                    own.language,
+                    own.extra,
+                )
+                continue
             needs(name)
-            if (here := version(SEGMENTERS[name].package)) != made:
+            if not self.for_display and (here := version(SEGMENTERS[name].package)) != made:
                 log.warning(
                     "%s is %s here and was %s in training: some words may be cut in another way",
                     name,
@@ -247,8 +259,7 @@ def needs(name: str) -> None:
         RequestError: with the extra that has it.
     """
     own = SEGMENTERS[name]
-    modules = ["sudachidict_small"] if name == "sudachipy" else []
-    if not all(map(_is_there, (own.package, *modules))):
+    if not _is_installed(name):
         raise RequestError(
             f"words of {own.language} need {own.package}: pip install 'regard[{own.extra}]' "
             f"(a new training can do without: data.tokenizer.segmenter={LETTERS})"
@@ -271,6 +282,11 @@ def _chosen(texts: Iterable[str]) -> list[str]:
     if counts["thai"] >= least:
         found.append("pythainlp")
     return found
+
+
+def _is_installed(name: str) -> bool:
+    modules = ["sudachidict_small"] if name == "sudachipy" else []
+    return all(map(_is_there, (SEGMENTERS[name].package, *modules)))
 
 
 def _is_there(module: str) -> bool:

@@ -16,7 +16,7 @@ import re
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -186,8 +186,10 @@ class Tokenizer:
     @cached_property
     def _divider(self) -> Segmenter | None:
         """What divides texts into units; None where blanks do."""
+        if self.segmenter is not None:
+            return replace(self.segmenter, for_display=True)
         blanks = self.kind not in SEGMENTED or written_with_blanks(self.vocabulary, SPACE)
-        return self.segmenter or (None if blanks else Segmenter())
+        return None if blanks else Segmenter()
 
     def encode_all(self, texts: Sequence[str], at_once: int = 1 << 18) -> RaggedIds:
         """The ids of many texts, packed: the fast way to read a corpus.
