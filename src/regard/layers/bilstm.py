@@ -6,9 +6,15 @@ from torch import Tensor, nn
 
 from regard.layers.layout import PackedLayout
 from regard.layers.lstm import LSTM
+from regard.layers.reading import packed_order, padded_order, read_by, reads
 from regard.layers.reverse import reverse
+from regard.native.gemm import unhooked
+from regard.native.reading import Order
 
 __all__ = ["BiLSTM"]
+
+BOTH = (False, True)
+"""The directions, and whether each reads backward."""
 
 
 class BiLSTM(nn.Module):
@@ -32,6 +38,9 @@ class BiLSTM(nn.Module):
         self, x: Float[Tensor, "batch time inputs"], lengths: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch time both"]:
         """Run both directions."""
+        found = self._padded_in_c(x, lengths)
+        if found is not None:
+            return found
         ahead, _ = self.ahead(x, lengths)
         back, _ = self.back(reverse(x, lengths), lengths)
         return torch.cat([ahead, reverse(back, lengths)], -1)
@@ -43,6 +52,9 @@ class BiLSTM(nn.Module):
 
         Padding lies behind all words of either direction, so they never see it.
         """
+        found = self._padded_in_c(x, lengths)
+        if found is not None:
+            return found
         ahead, _ = self.ahead(x)
         back, _ = self.back(reverse(x, lengths))
         padding = torch.arange(x.shape[1], device=x.device) >= lengths[:, None]
@@ -52,5 +64,28 @@ class BiLSTM(nn.Module):
         self, x: Float[Tensor, "words inputs"], layout: PackedLayout
     ) -> Float[Tensor, "words both"]:
         """The states of sequences without padding: x (N, inputs) to (N, 2H), in that layout."""
+        if self._in_c(x, layout.sizes[0] if layout.sizes else 0):
+            return self._read_in_c(x, packed_order(layout, BOTH))
         back = self.back.packed(x, layout, backward=True)
         return torch.cat([self.ahead.packed(x, layout), back], -1)
+
+    def _in_c(self, x: Tensor, sequences: int) -> bool:
+        """Whether C reads both directions in one call."""
+        lstms = self.ahead, self.back
+        return all(
+            type(one) is LSTM and unhooked(one) and not one.stack.proj_size for one in lstms
+        ) and reads(x, [*self.ahead.parts, *self.back.parts], sequences=sequences)
+
+    def _padded_in_c(self, x: Tensor, lengths: Tensor) -> Tensor | None:
+        if not self._in_c(x, len(x)):
+            return None
+        order = padded_order(x, lengths, BOTH)
+        return (
+            None
+            if order is None
+            else self._read_in_c(x.flatten(0, 1), order).view(*x.shape[:2], -1)
+        )
+
+    def _read_in_c(self, x: Tensor, order: Order) -> Tensor:
+        weights = [self.ahead.weights(), self.back.weights()]
+        return read_by(self, "layer", weights, x, order, lstm=True).states.flatten(1)

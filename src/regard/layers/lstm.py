@@ -19,9 +19,11 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from regard.layers._gated import tanh
 from regard.layers.dropout import dropout
 from regard.layers.layout import PackedLayout
+from regard.layers.reading import Part, packed_order, padded_order, read_by, reads
 from regard.native.bfloat16 import has_bf16
 from regard.native.derivatives import once_differentiable
 from regard.native.operation import operation
+from regard.native.reading import Layer, Order
 
 __all__ = ["LSTM", "lstm_cell"]
 
@@ -75,7 +77,12 @@ class LSTM(nn.Module):
         lengths: Int[Tensor, " batch"] | None = None,
         state: States | None = None,
     ) -> tuple[Float[Tensor, "batch time hidden"], States]:
-        """Read the sequences with PyTorch's own fused layers."""
+        """Read the sequences: a few in C, where no gradients are wanted, else by PyTorch."""
+        if state is None and self._in_c(x, len(x)):
+            order = padded_order(x, lengths, [False])
+            if order is not None:
+                states, found = self._read_in_c(x.flatten(0, 1), order)
+                return states.view(*x.shape[:2], -1), found
         start = None if state is None else (_inner(state[0], x.dtype), _inner(state[1], x.dtype))
         if lengths is None or bool((lengths == x.shape[1]).all()):
             out, (h, c) = self._all(x, start)
@@ -102,9 +109,39 @@ class LSTM(nn.Module):
             layout: its sequences.
             backward: read each from its last item to its first.
         """
+        if self._in_c(x, layout.sizes[0] if layout.sizes else 0):
+            return self._read_in_c(x, packed_order(layout, [backward]))[0]
         given = layout.mirror(x) if backward else x
         states: Tensor = self._all(PackedSequence(given, torch.tensor(layout.sizes)))[0].data
         return layout.mirror(states) if backward else states
+
+    @property
+    def parts(self) -> list[Part]:
+        """The modules that C stands for."""
+        return [(self.stack, nn.LSTM)]
+
+    def weights(self, layer: int = 0) -> Layer:
+        """The weights of a layer as C wants them."""
+        weight, recurrent, *biases = (
+            self.stack.get_parameter(f"{name}_l{layer}")
+            for name in ("weight_ih", "weight_hh", *("bias_ih", "bias_hh")[: 2 * self.stack.bias])
+        )
+        return Layer(weight, recurrent, tuple(biases))
+
+    def _in_c(self, x: Tensor, sequences: int) -> bool:
+        drops = self.training and self.stack.dropout > 0
+        return not drops and not self.stack.proj_size and reads(x, self.parts, sequences=sequences)
+
+    def _read_in_c(self, x: Tensor, order: Order) -> tuple[Tensor, States]:
+        """All layers: the top one's states (rows, H), and h and c of each (B, L, H)."""
+        h, c = [], []
+        for i in range(self.layers):
+            found = read_by(self, f"layer {i}", [self.weights(i)], x, order, lstm=True)
+            assert found.cells is not None
+            x = found.states.flatten(1)
+            h.append(found.final[0])
+            c.append(found.cells[0])
+        return x, (torch.stack(h).transpose(0, 1), torch.stack(c).transpose(0, 1))  # as PyTorch
 
     def _all(self, x: Any, start: States | None = None) -> tuple[Any, States]:
         """PyTorch's layers; in float32 where autocast asks for bfloat16 and cannot have it."""

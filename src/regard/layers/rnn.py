@@ -27,7 +27,9 @@ from regard.layers.embed import Embed
 from regard.layers.layout import PackedLayout
 from regard.layers.linear import linear
 from regard.layers.pool import real
+from regard.layers.reading import Part, packed_order, padded_order, read_by, reads
 from regard.layers.reverse import reverse
+from regard.native.reading import Layer, Order
 
 __all__ = ["GRU", "BiGRU", "Gated", "last", "orthogonal"]
 
@@ -156,6 +158,9 @@ class GRU(nn.Module):
         state: Float[Tensor, "batch hidden"] | None = None,
     ) -> tuple[Float[Tensor, "batch time hidden"], Float[Tensor, "batch hidden"]]:
         """Read the sequences."""
+        if state is None and (order := _in_c(x, lengths, [self])) is not None:
+            states, (final,) = _read_in_c(self, [self], x, order)
+            return states, final
         return self._read(x, self.input, lengths, state)
 
     def words(
@@ -165,7 +170,21 @@ class GRU(nn.Module):
         lengths: Int[Tensor, " batch"] | None = None,
     ) -> tuple[Float[Tensor, "batch time hidden"], Float[Tensor, "batch hidden"]]:
         """The same as `self(embed(ids), lengths)`, by `Embed.through`."""
+        if ids.numel() <= len(embed.weight):  # nothing to gain
+            return self.forward(embed(ids), lengths)
         return self._read(ids, lambda ids: embed.through(ids, self.input), lengths, None)
+
+    @property
+    def parts(self) -> list[Part]:
+        """The modules that C stands for."""
+        return [(self.input, nn.Linear), (self.recurrent, Gated)]
+
+    @property
+    def weights(self) -> Layer:
+        """The weights as C wants them."""
+        biases = () if self.input.bias is None else (self.input.bias,)
+        before, keep = RESETS[self.recurrent.reset], UPDATES[self.recurrent.update]
+        return Layer(self.input.weight, self.recurrent.weight, biases, before, keep)
 
     def packed(
         self, gates: Float[Tensor, "words gates"], layout: PackedLayout
@@ -225,6 +244,10 @@ class BiGRU(nn.Module):
         Float[Tensor, "batch hidden"],
     ]:
         """Run both directions."""
+        both = [self.ahead, self.back]
+        if (order := _in_c(x, lengths, both)) is not None:
+            states, (ahead, back) = _read_in_c(self, both, x, order)
+            return states, ahead, back
         return self._both(self.ahead(x, lengths), self.back(x, lengths))
 
     def words(
@@ -238,9 +261,8 @@ class BiGRU(nn.Module):
         Float[Tensor, "batch hidden"],
     ]:
         """The same as `self(embed(ids), lengths)`, by `Embed.through`."""
-        if embed.training and embed.dropout:
-            vectors = embed(ids)  # both directions drop the same
-            return self._both(self.ahead(vectors, lengths), self.back(vectors, lengths))
+        if ids.numel() <= len(embed.weight) or (embed.training and embed.dropout):
+            return self.forward(embed(ids), lengths)  # and both directions drop the same
         return self._both(
             self.ahead.words(embed, ids, lengths), self.back.words(embed, ids, lengths)
         )
@@ -249,6 +271,11 @@ class BiGRU(nn.Module):
         self, x: Float[Tensor, "words inputs"], layout: PackedLayout
     ) -> Float[Tensor, "words both"]:
         """The states of sequences without padding: x (N, inputs) to (N, 2H), in that layout."""
+        both = [self.ahead, self.back]
+        if _are_read(x, both):
+            weights = [layer.weights for layer in both]
+            order = packed_order(layout, [False, True])
+            return read_by(self, "layer", weights, x, order, lstm=False).states.flatten(1)
         return self._packed(lambda layer: linear(layer, x), layout)
 
     def packed_words(
@@ -265,6 +292,29 @@ class BiGRU(nn.Module):
 
     def _both(self, ahead: Ends, back: Ends) -> tuple[Tensor, Tensor, Tensor]:
         return torch.cat([ahead[0], back[0]], -1), ahead[1], back[1]
+
+
+def _in_c(x: Tensor, lengths: Tensor | None, layers: list[GRU]) -> Order | None:
+    """The order of sequences that C reads, if it reads them."""
+    if not _are_read(x, layers):
+        return None
+    return padded_order(x, lengths, [layer.backward for layer in layers])
+
+
+def _are_read(x: Tensor, layers: list[GRU]) -> bool:
+    """Whether C reads the layers of both directions, or of one."""
+    parts = [part for layer in layers for part in layer.parts]
+    return reads(x, [*parts, *((layer, GRU) for layer in layers[1:])])
+
+
+def _read_in_c(
+    owner: nn.Module, layers: list[GRU], x: Tensor, order: Order
+) -> tuple[Tensor, Tensor]:
+    """All states (B, T, directions H), and the last ones of each direction (directions, B, H)."""
+    found = read_by(
+        owner, "layer", [layer.weights for layer in layers], x.flatten(0, 1), order, lstm=False
+    )
+    return found.states.view(*x.shape[:2], -1), found.final
 
 
 def last(

@@ -39,6 +39,7 @@ from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.positional_encoding import LearnedPositions
 from regard.layers.weightnorm import NormedConv, NormedLinear
+from regard.native.kept import kept
 from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["ConvS2S"]
@@ -144,8 +145,10 @@ class ConvS2S(nn.Module):
 
     def start(self, encoded: Encoded) -> Decoding:
         """The source's memory, which all layers share, all weights, normalized once, and zeros."""
-        layers = (m for m in self.modules() if isinstance(m, NormedLinear))
-        weights = _Weights({layer: layer.weight() for layer in layers})
+        layers = [m for m in self.modules() if isinstance(m, NormedLinear)]
+        weights = _Weights(
+            {layer: kept(layer, "W", list(layer.parameters()), layer.weight) for layer in layers}
+        )
         past = {str(i): block.before(encoded.states) for i, block in enumerate(self._blocks())}
         return Decoding({"source": self._memory(encoded), "weights": weights}, past)
 

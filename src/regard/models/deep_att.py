@@ -33,8 +33,10 @@ from regard.layers.deferred_logits import project
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.lstm import lstm_cell
+from regard.layers.reading import padded_order, read_by, reads
 from regard.layers.reverse import reverse
 from regard.native.operation import operation
+from regard.native.reading import Layer as Recurrence
 from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["DeepAtt"]
@@ -182,7 +184,12 @@ class Layer(nn.Module):
         """Read ahead, or back from the end of each row where lengths are given."""
         f = self.forward_part(x)
         inputs = f if lengths is None else reverse(f, lengths)
-        out = states_of(inputs, self.recurrent)
+        if reads(inputs, [(self, Layer)]) and (order := padded_order(inputs, None, [False])):
+            weights = [Recurrence(None, self.recurrent)]
+            read = read_by(self, "states", weights, inputs.flatten(0, 1), order, lstm=True)
+            out = read.states.view(*inputs.shape[:2], -1)
+        else:
+            out = states_of(inputs, self.recurrent)
         return f, out if lengths is None else reverse(out, lengths)
 
 

@@ -54,6 +54,7 @@ from regard.layers.deferred_logits import DeferredLogits, is_deferring
 from regard.layers.dropout import dropout
 from regard.layers.embed import Embed
 from regard.layers.lstm import LSTM
+from regard.native.kept import kept
 from regard.protocols import PAD, UNK, Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["Paulus"]
@@ -204,7 +205,12 @@ class Paulus(nn.Module):
         if self.project is None:
             assert self.output is not None
             return self.output.weight
-        return torch.tanh(self.project(self.embed_target.weight[: self.target_vocab_size]))
+        project, table = self.project, self.embed_target.weight[: self.target_vocab_size]
+
+        def made() -> Tensor:
+            return torch.tanh(project(table))
+
+        return kept(self, "W_out", [table, *project.parameters()], made)
 
     def _words(self, ids: Tensor, given: Any) -> Tensor:
         """Vectors of what was written: own words as what `own` says."""
