@@ -23,7 +23,7 @@ from regard.layers.reading import Part, packed_order, padded_order, read_by, rea
 from regard.native.bfloat16 import has_bf16
 from regard.native.derivatives import once_differentiable
 from regard.native.operation import operation
-from regard.native.reading import Layer, Order
+from regard.native.reading import Order, RecurrentWeights
 
 __all__ = ["LSTM", "lstm_cell"]
 
@@ -120,13 +120,13 @@ class LSTM(nn.Module):
         """The modules that C stands for."""
         return [(self.stack, nn.LSTM)]
 
-    def weights(self, layer: int = 0) -> Layer:
+    def weights(self, layer: int = 0) -> RecurrentWeights:
         """The weights of a layer as C wants them."""
         weight, recurrent, *biases = (
             self.stack.get_parameter(f"{name}_l{layer}")
             for name in ("weight_ih", "weight_hh", *("bias_ih", "bias_hh")[: 2 * self.stack.bias])
         )
-        return Layer(weight, recurrent, tuple(biases))
+        return RecurrentWeights(weight, recurrent, tuple(biases))
 
     def _in_c(self, x: Tensor, sequences: int) -> bool:
         drops = self.training and self.stack.dropout > 0

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard.layers.layout import PackedLayout
 from regard.native.gemm import unhooked
 from regard.native.kept import kept, may_keep
-from regard.native.reading import Layer, Order, PackedLayer, Read, read, supported
+from regard.native.reading import Order, PackedLayer, Read, RecurrentWeights, read, supported
 
 __all__ = ["Part", "packed_order", "padded_order", "read_by", "reads"]
 
@@ -61,7 +61,13 @@ def packed_order(layout: PackedLayout, backward: Sequence[bool]) -> Order:
 
 
 def read_by(
-    owner: nn.Module, name: str, layers: Sequence[Layer], x: Tensor, given: Order, *, lstm: bool
+    owner: nn.Module,
+    name: str,
+    layers: Sequence[RecurrentWeights],
+    x: Tensor,
+    given: Order,
+    *,
+    lstm: bool,
 ) -> Read:
     """Read with weights that are laid out for C once, and again after they have changed.
 

@@ -29,7 +29,7 @@ from regard.layers.linear import linear
 from regard.layers.pool import real
 from regard.layers.reading import Part, packed_order, padded_order, read_by, reads
 from regard.layers.reverse import reverse
-from regard.native.reading import Layer, Order
+from regard.native.reading import Order, RecurrentWeights
 
 __all__ = ["GRU", "BiGRU", "Gated", "last", "orthogonal"]
 
@@ -180,11 +180,11 @@ class GRU(nn.Module):
         return [(self.input, nn.Linear), (self.recurrent, Gated)]
 
     @property
-    def weights(self) -> Layer:
+    def weights(self) -> RecurrentWeights:
         """The weights as C wants them."""
         biases = () if self.input.bias is None else (self.input.bias,)
         before, keep = RESETS[self.recurrent.reset], UPDATES[self.recurrent.update]
-        return Layer(self.input.weight, self.recurrent.weight, biases, before, keep)
+        return RecurrentWeights(self.input.weight, self.recurrent.weight, biases, before, keep)
 
     def packed(
         self, gates: Float[Tensor, "words gates"], layout: PackedLayout

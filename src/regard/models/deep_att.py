@@ -36,7 +36,7 @@ from regard.layers.lstm import lstm_cell
 from regard.layers.reading import padded_order, read_by, reads
 from regard.layers.reverse import reverse
 from regard.native.operation import operation
-from regard.native.reading import Layer as Recurrence
+from regard.native.reading import RecurrentWeights
 from regard.protocols import Decoding, Encoded, Inputs, Output, ids_of
 
 __all__ = ["DeepAtt"]
@@ -185,7 +185,7 @@ class Layer(nn.Module):
         f = self.forward_part(x)
         inputs = f if lengths is None else reverse(f, lengths)
         if reads(inputs, [(self, Layer)]) and (order := padded_order(inputs, None, [False])):
-            weights = [Recurrence(None, self.recurrent)]
+            weights = [RecurrentWeights(None, self.recurrent)]
             read = read_by(self, "states", weights, inputs.flatten(0, 1), order, lstm=True)
             out = read.states.view(*inputs.shape[:2], -1)
         else:

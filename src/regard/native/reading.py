@@ -17,7 +17,7 @@ from regard import native
 from regard.native.gate import Function, Struct, declare
 from regard.native.packed_products import PANEL, PackedLinear, in_panels
 
-__all__ = ["Layer", "Order", "PackedLayer", "Read", "read", "supported"]
+__all__ = ["Order", "PackedLayer", "Read", "RecurrentWeights", "read", "supported"]
 
 
 class _Unit(ctypes.Structure):
@@ -54,7 +54,7 @@ _READ = Function("regard_read", "plan: struct plan", "call: struct call", "threa
 
 
 @dataclass(frozen=True)
-class Layer:
+class RecurrentWeights:
     """The weights of one direction of a layer.
 
     Args:
@@ -133,7 +133,7 @@ class PackedLayer:
         lstm: whether they are LSTMs.
     """
 
-    def __init__(self, directions: Sequence[Layer], *, lstm: bool) -> None:
+    def __init__(self, directions: Sequence[RecurrentWeights], *, lstm: bool) -> None:
         self.hidden, self.lstm = directions[0].recurrent.shape[1], lstm
         self._held: list[Tensor] = []
         self._plan = _Plan(len(directions))
