@@ -12,7 +12,7 @@ from regard.layers.layout import PackedLayout
 from regard.layers.lstm import LSTM
 from regard.layers.rnn import GRU, BiGRU
 from regard.models.deep_att import Layer
-from regard.native.reading import Order, PackedLayer, RecurrentWeights, read
+from regard.native.reading import PackedLayer, ReadingOrder, RecurrentWeights, read
 from tests.pairwise import pairwise
 
 pytestmark = pytest.mark.skipif(native.library() is None, reason="no compiled library")
@@ -173,12 +173,12 @@ def test_c_checks_places_before_it_reads(name):
         "at": torch.tensor([[0, 3, 1, 4, 2]]),
     }
     packed = PackedLayer([RecurrentWeights(torch.randn(64, 4), torch.randn(64, 16))], lstm=True)
-    read(packed, torch.randn(6, 4), Order(**right))
+    read(packed, torch.randn(6, 4), ReadingOrder(**right))
     with pytest.raises(IndexError, match="lengths, offsets or spans that are out of range"):
-        read(packed, torch.randn(6, 4), Order(**right | WRONG[name]))
+        read(packed, torch.randn(6, 4), ReadingOrder(**right | WRONG[name]))
 
 
 def test_c_checks_the_sizes_of_a_plan():
     packed = PackedLayer([RecurrentWeights(torch.randn(64, 4), torch.randn(64, 16))], lstm=True)
     with pytest.raises(RuntimeError, match="a plan whose sizes do not fit"):
-        read(packed, torch.randn(6, 40), Order.padded([3], 6, [False]))
+        read(packed, torch.randn(6, 40), ReadingOrder.padded([3], 6, [False]))

@@ -9,7 +9,7 @@ from regard.layers.lstm import LSTM
 from regard.layers.reading import packed_order, padded_order, read_by, reads
 from regard.layers.reverse import reverse
 from regard.native.gemm import unhooked
-from regard.native.reading import Order
+from regard.native.reading import ReadingOrder
 
 __all__ = ["BiLSTM"]
 
@@ -86,6 +86,6 @@ class BiLSTM(nn.Module):
             else self._read_in_c(x.flatten(0, 1), order).view(*x.shape[:2], -1)
         )
 
-    def _read_in_c(self, x: Tensor, order: Order) -> Tensor:
+    def _read_in_c(self, x: Tensor, order: ReadingOrder) -> Tensor:
         weights = [self.ahead.weights(), self.back.weights()]
         return read_by(self, "layer", weights, x, order, lstm=True).states.flatten(1)

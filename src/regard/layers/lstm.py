@@ -23,7 +23,7 @@ from regard.layers.reading import Part, packed_order, padded_order, read_by, rea
 from regard.native.bfloat16 import has_bf16
 from regard.native.derivatives import once_differentiable
 from regard.native.operation import operation
-from regard.native.reading import Order, RecurrentWeights
+from regard.native.reading import ReadingOrder, RecurrentWeights
 
 __all__ = ["LSTM", "lstm_cell"]
 
@@ -132,7 +132,7 @@ class LSTM(nn.Module):
         drops = self.training and self.stack.dropout > 0
         return not drops and not self.stack.proj_size and reads(x, self.parts, sequences=sequences)
 
-    def _read_in_c(self, x: Tensor, order: Order) -> tuple[Tensor, States]:
+    def _read_in_c(self, x: Tensor, order: ReadingOrder) -> tuple[Tensor, States]:
         """All layers: the top one's states (rows, H), and h and c of each (B, L, H)."""
         h, c = [], []
         for i in range(self.layers):

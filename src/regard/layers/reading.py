@@ -12,7 +12,14 @@ from torch import Tensor, nn
 from regard.layers.layout import PackedLayout
 from regard.native.gemm import unhooked
 from regard.native.kept import kept, may_keep
-from regard.native.reading import Order, PackedLayer, Read, RecurrentWeights, read, supported
+from regard.native.reading import (
+    PackedLayer,
+    ReadingOrder,
+    ReadStates,
+    RecurrentWeights,
+    read,
+    supported,
+)
 
 __all__ = ["Part", "packed_order", "padded_order", "read_by", "reads"]
 
@@ -37,7 +44,9 @@ def reads(x: Tensor, parts: Sequence[Part], *, sequences: int = 0) -> bool:
     )
 
 
-def padded_order(x: Tensor, lengths: Tensor | None, backward: Sequence[bool]) -> Order | None:
+def padded_order(
+    x: Tensor, lengths: Tensor | None, backward: Sequence[bool]
+) -> ReadingOrder | None:
     """The order of right-padded sequences (B, T, E); None where one is empty or longer than T.
 
     Args:
@@ -47,17 +56,17 @@ def padded_order(x: Tensor, lengths: Tensor | None, backward: Sequence[bool]) ->
     known = [width] * batch if lengths is None else lengths.tolist()
     if len(known) != batch or not 1 <= min(known) <= max(known) <= width:
         return None
-    return Order.padded(known, width, backward)
+    return ReadingOrder.padded(known, width, backward)
 
 
-def packed_order(layout: PackedLayout, backward: Sequence[bool]) -> Order:
+def packed_order(layout: PackedLayout, backward: Sequence[bool]) -> ReadingOrder:
     """The order of sequences without padding."""
     words = sum(layout.sizes)
     ahead = torch.arange(words)
     at = torch.stack([layout.mirror(ahead) if back else ahead for back in backward])
     sizes = torch.tensor(layout.sizes)
     sequences = torch.arange(layout.sizes[0])
-    return Order((sizes[:, None] > sequences).sum(0), sequences, at)
+    return ReadingOrder((sizes[:, None] > sequences).sum(0), sequences, at)
 
 
 def read_by(
@@ -65,10 +74,10 @@ def read_by(
     name: str,
     layers: Sequence[RecurrentWeights],
     x: Tensor,
-    given: Order,
+    given: ReadingOrder,
     *,
     lstm: bool,
-) -> Read:
+) -> ReadStates:
     """Read with weights that are laid out for C once, and again after they have changed.
 
     Args:

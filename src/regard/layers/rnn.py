@@ -29,7 +29,7 @@ from regard.layers.linear import linear
 from regard.layers.pool import real
 from regard.layers.reading import Part, packed_order, padded_order, read_by, reads
 from regard.layers.reverse import reverse
-from regard.native.reading import Order, RecurrentWeights
+from regard.native.reading import ReadingOrder, RecurrentWeights
 
 __all__ = ["GRU", "BiGRU", "Gated", "last", "orthogonal"]
 
@@ -294,7 +294,7 @@ class BiGRU(nn.Module):
         return torch.cat([ahead[0], back[0]], -1), ahead[1], back[1]
 
 
-def _in_c(x: Tensor, lengths: Tensor | None, layers: list[GRU]) -> Order | None:
+def _in_c(x: Tensor, lengths: Tensor | None, layers: list[GRU]) -> ReadingOrder | None:
     """The order of sequences that C reads, if it reads them."""
     if not _are_read(x, layers):
         return None
@@ -308,7 +308,7 @@ def _are_read(x: Tensor, layers: list[GRU]) -> bool:
 
 
 def _read_in_c(
-    owner: nn.Module, layers: list[GRU], x: Tensor, order: Order
+    owner: nn.Module, layers: list[GRU], x: Tensor, order: ReadingOrder
 ) -> tuple[Tensor, Tensor]:
     """All states (B, T, directions H), and the last ones of each direction (directions, B, H)."""
     found = read_by(

@@ -17,7 +17,7 @@ from regard import native
 from regard.native.gate import Function, Struct, declare
 from regard.native.packed_products import PANEL, PackedLinear, in_panels
 
-__all__ = ["Order", "PackedLayer", "Read", "RecurrentWeights", "read", "supported"]
+__all__ = ["PackedLayer", "ReadStates", "ReadingOrder", "RecurrentWeights", "read", "supported"]
 
 
 class _Unit(ctypes.Structure):
@@ -79,7 +79,7 @@ class RecurrentWeights:
 
 
 @dataclass(frozen=True)
-class Order:
+class ReadingOrder:
     """Sequences step by step, the longest first.
 
     Args:
@@ -96,7 +96,7 @@ class Order:
     at: Tensor
 
     @classmethod
-    def padded(cls, lengths: Sequence[int], width: int, backward: Sequence[bool]) -> "Order":
+    def padded(cls, lengths: Sequence[int], width: int, backward: Sequence[bool]) -> "ReadingOrder":
         """Right-padded sequences, (B, width): read from the first item, or from the last one.
 
         Args:
@@ -112,7 +112,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadStates:
     """What was read.
 
     Shapes:
@@ -185,7 +185,7 @@ def supported(x: Tensor) -> bool:
     )
 
 
-def read(layer: PackedLayer, x: Tensor, given: Order) -> Read:
+def read(layer: PackedLayer, x: Tensor, given: ReadingOrder) -> ReadStates:
     """All states of all sequences.
 
     Shapes:
@@ -200,4 +200,4 @@ def read(layer: PackedLayer, x: Tensor, given: Order) -> Read:
     steps = int(given.lengths[0])
     call = _CALL(steps, x.contiguous(), given.lengths, given.order, given.at, states, final, cells)
     _READ(layer.plan, call, native.threads(words * size * size * 8))
-    return Read(states, final, cells)
+    return ReadStates(states, final, cells)
