@@ -1,6 +1,6 @@
 r"""Recurrent layers over whole sequences in C, without gradients; `reading.c` says how.
 
-PyTorch lays out the weights of an LSTM anew for each sequence, and a step of a GRU is a dozen small
+PyTorch lays out the weights of an LSTM in every call, and a step of a GRU is a dozen small
 operations. Here weights are laid out once (`native.kept`), and a layer is one call.
 """
 
