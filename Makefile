@@ -69,7 +69,7 @@ pages: node_modules  ## the pages' scripts: prettier, and tsc against their JSDo
 	@for page in viewer serve; do node_modules/.bin/tsc -p tools/pages/$$page.json || exit 1; done
 
 # Most files need the hook: one process collects them, while mypy and the tests without the hook run.
-test: setup-test  ## lint, types, and the fast tests with every shape annotation checked
+test: setup-test  ## lint, types, and the fast tests with shape annotations checked
 	@$(STEP) ruff -- $(BIN)/ruff check .
 	@$(STEP) format -- $(BIN)/ruff format --check .
 	@OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(PYTHON) tools/beside.py \

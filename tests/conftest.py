@@ -18,7 +18,7 @@ from _pytest.logging import catching_logs
 from hypothesis import Phase, settings
 
 from tests.browser import chromium
-from tests.shapes import only_shapes
+from tests.shapes import SHAPES, in_turns, only_shapes
 from tests.torch_process import torch_process
 
 __all__ = ["chromium", "torch_process"]
@@ -29,6 +29,8 @@ LATE = ("torch._dynamo", "torch.export", "pytorch_lightning", "matplotlib.backen
 """What tests import late, five seconds in all: the forks of a whole run share it."""
 WHOLE = 5000
 """The fewest tests of a whole run."""
+UNCHECKED = pytest.StashKey[bool]()
+"""A test whose calls are not checked for their shapes: other cases of it are."""
 
 os.environ.setdefault("REGARD_NATIVE", "all")  # tests use all levels: not one at first, then all
 
@@ -62,6 +64,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="no accelerator here"))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    SHAPES.checked = UNCHECKED not in item.stash
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Collect without the garbage collector, and make cheap what every test repeats.
@@ -74,6 +81,8 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     finally:
         if session.config.getoption("forks", 0) and len(session.items) >= WHOLE:
             _import_late()
+            for item in in_turns(session.items):
+                item.stash[UNCHECKED] = True
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)  # as often as by default it takes 3 % of the tests' time

@@ -5,20 +5,24 @@ argument twice, which triples the time of tests. All other types are known to my
 result are checked together after the call; jaxtyping's own check then says what is wrong. A check
 looks at shapes, dtypes, types and plain values alone: the form of a call. A form that was right is
 right again, and is checked once in a process: a training makes hundreds of calls of few forms.
+
+In a whole run the cases of a test take turns (`in_turns`): to look at the forms of all their calls
+is a tenth of the time of tests, and cases of one test call the same functions.
 """
 
 import inspect
 import re
 import sys
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from functools import partial, wraps
 from types import CodeType, NoneType
 from typing import Any, get_args
 
 import jaxtyping
+import pytest
 from jaxtyping._storage import pop_shape_memo, push_shape_memo
 
-__all__ = ["only_shapes"]
+__all__ = ["CASES", "SHAPES", "in_turns", "only_shapes"]
 
 NAMED = re.compile(r"\b(Float|Int|Integer|Bool|Shaped|Num|UInt8)\[")
 """An annotation in quotes."""
@@ -27,8 +31,33 @@ CHECKED: set[Hashable] = set()
 """The forms of calls that were right: of the function, its arguments and its result."""
 MANY = 100_000
 """The most forms that are remembered."""
+CASES = 3
+"""Of so many cases of a test one checks shapes, where they take turns."""
 BARE: set[CodeType] = set()
 """Functions without a shape: one that is defined in another one is seen at each of its calls."""
+
+
+class Shapes:
+    """Whether calls are checked now."""
+
+    checked = True
+
+
+SHAPES = Shapes()
+
+
+def in_turns(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """The tests that check no shapes in a whole run: of each one, two of three cases.
+
+    Each test has a case that checks. Where tests of a file have the same cases, models for example,
+    the next test has the next case: each model is checked by every third test.
+    """
+    tests: dict[tuple[object, object], list[pytest.Item]] = {}
+    for item in items:
+        tests.setdefault((item.parent, getattr(item, "originalname", item.name)), []).append(item)
+    for turn, cases in enumerate(tests.values()):
+        every = min(CASES, len(cases))
+        yield from (case for at, case in enumerate(cases) if (at - turn) % every)
 
 
 def only_shapes() -> None:
@@ -105,6 +134,8 @@ def _once(check: Check, bare: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(bare)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if not SHAPES.checked:
+            return bare(*args, **kwargs)
         form: Hashable = None
         if not sys.modules["torch"]._C._len_torch_function_stack():  # a recorder watches each size
             form = _form_of_call(bare, args, kwargs)

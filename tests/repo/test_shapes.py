@@ -8,7 +8,7 @@ import jaxtyping
 import pytest
 import torch
 
-from tests.shapes import CHECKED, MANY, _once, only_shapes
+from tests.shapes import CHECKED, MANY, SHAPES, _once, in_turns, only_shapes
 
 TOY = """
 from dataclasses import dataclass
@@ -53,6 +53,21 @@ class Plain:
 @dataclass(slots=True)
 class Slotted:
     x: object
+
+
+@dataclass(frozen=True)
+class Case:
+    """What turns ask of a test."""
+
+    parent: str
+    given: str | None
+    name: str
+
+    @property
+    def originalname(self):
+        if self.given is None:
+            raise AttributeError("originalname")
+        return self.given
 
 
 @pytest.fixture
@@ -172,3 +187,41 @@ def test_what_was_wrong_is_wrong_again(toy):
     for _ in range(2):
         with pytest.raises(jaxtyping.TypeCheckError):
             toy.bare(WRONG)
+
+
+def test_cases_take_turns_and_each_test_has_one_that_checks(request):
+    def cases(parent, test, letters):
+        return [Case(parent, test, f"{test}[{letter}]") for letter in letters]
+
+    alone = Case("file", None, "alone")
+    items = [*cases("file", "one", "abcdefg"), *cases("file", "two", "abcdefg")]
+    items += [*cases("file", "few", "ab"), alone, *cases("class", "one", "ab")]
+    off = list(in_turns(items))
+    assert [item.name for item in items if item not in off] == [
+        "one[a]",
+        "one[d]",
+        "one[g]",
+        "two[b]",
+        "two[e]",
+        "few[a]",
+        "alone",
+        "one[a]",
+    ]
+    items = request.session.items
+    on = {*items} - {*in_turns(items)}
+    assert {item.nodeid.partition("[")[0] for item in on} == {
+        item.nodeid.partition("[")[0] for item in items
+    }
+
+
+def test_a_test_whose_turn_it_is_not_checks_nothing(toy, monkeypatch):
+    once, checks = counted(lambda x: x)
+    monkeypatch.setattr(SHAPES, "checked", False)
+    assert once(RIGHT) is RIGHT
+    assert toy.bare(WRONG) is WRONG
+    assert checks == []
+    monkeypatch.setattr(SHAPES, "checked", True)
+    once(RIGHT)
+    with pytest.raises(jaxtyping.TypeCheckError):
+        toy.bare(WRONG)
+    assert len(checks) == 1
