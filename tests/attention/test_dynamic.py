@@ -38,6 +38,8 @@ LAYERS = {
 }
 ALIKE = {"squared distance", "rotary", "local-m"}
 """The tracer, which takes most of the time, reads of these what it reads of the others."""
+BY_DYNAMO = {"window", "additive", "location-aware"}
+"""What is exported by Dynamo in the fast suite; others are there without it."""
 GRAPH = Edges.of(torch.randint(N, (2, 30), generator=torch.Generator().manual_seed(1)), N)
 FIXED = {
     "documents": lambda: Attention(mask=Documents(torch.tensor([0] * 5 + [1] * 7)) & Causal()),
@@ -59,7 +61,11 @@ class Padded(torch.nn.Module):
 @pytest.mark.parametrize(
     ("name", "strict"),
     [
-        pytest.param(name, strict, marks=[pytest.mark.slow] if name in ALIKE else [])
+        pytest.param(
+            name,
+            strict,
+            marks=[pytest.mark.slow] if name in ALIKE or (name in BY_DYNAMO) != strict else [],
+        )
         for name in LAYERS
         for strict in (True, False)
     ],

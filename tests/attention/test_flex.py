@@ -74,8 +74,14 @@ def randomized(layer):
     return layer
 
 
-@pytest.mark.parametrize("name", sorted(CALLS))
-@pytest.mark.parametrize("queries", [9, 4])
+@pytest.mark.parametrize(
+    ("name", "queries"),
+    [
+        pytest.param(name, queries, marks=() if n % 2 == few else pytest.mark.slow)
+        for n, name in enumerate(sorted(CALLS))
+        for few, queries in enumerate((9, 4))
+    ],
+)
 @torch.no_grad()
 def test_it_is_reference(on_cpu, name, queries):
     parts, mask = (make() for make in CALLS[name])

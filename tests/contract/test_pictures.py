@@ -24,9 +24,20 @@ VARIANTS = {
     "ram, several paths": ("ram", {"paths": 3, "squash": "tanh"}),
 }
 CASES = {name: (name, {}) for name in catalog.names(task="images")} | VARIANTS
-every = pytest.mark.parametrize(
-    ("kind", "settings"), [pytest.param(*case, id=name) for name, case in CASES.items()]
-)
+SLOWLY = {"ram", *VARIANTS} - {"ram, first looks chosen"}
+"""Those that learn by heart in the slow suite alone; a policy learns in a third of the time."""
+
+
+def cases(slowly=()):
+    """Every case; those named are slow tests."""
+    given = [
+        pytest.param(*case, id=name, marks=pytest.mark.slow if name in slowly else ())
+        for name, case in CASES.items()
+    ]
+    return pytest.mark.parametrize(("kind", "settings"), given)
+
+
+every, by_heart = cases(), cases(SLOWLY)
 
 
 def build(kind, settings, dtype=torch.float64, seed=1):
@@ -85,7 +96,7 @@ def test_neighbors_change_nothing(kind, settings):
         assert torch.allclose(alone, logits[row], atol=1e-12, rtol=0)
 
 
-@every
+@by_heart
 def test_it_overfits_eight_examples(kind, settings):
     own = {"glimpses": 2, "first": "center", "sigma": 0.01} if kind == "ram" else {}
     model, batch = build(kind, {**settings, **own}, torch.float32), labeled(8, torch.float32)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard import decode
+from regard import catalog, decode
 from regard.layers.deferred_logits import deferring
 from regard.losses.smoothed_cross_entropy import smoothed_cross_entropy
 from regard.protocols import BOS, EOS, PAD
@@ -12,6 +12,16 @@ from tests.contract.battery import SIZE, Pairs, build, loss_of, mixed, pairs, re
 PUTS_OFF = {"rnn-encoder-decoder": False, "convs2s": False}
 """Not where the last layer is two, or weight-normalized."""
 TIGHT = {"rtol": 0, "atol": 1e-9}  # models are in float64 here
+MODELS = catalog.names(task="translation")
+
+
+def in_turns(settings):
+    """Each model with one of the settings; with the others it is a slow test."""
+    return [
+        pytest.param(name, one, marks=() if (n - at) % len(settings) == 0 else pytest.mark.slow)
+        for n, name in enumerate(MODELS)
+        for at, one in enumerate(settings)
+    ]
 
 
 def padded(batch: Pairs, source: int, target: int) -> Pairs:
@@ -113,11 +123,11 @@ def test_step_by_step_is_teacher_forcing(name):
         same(step[:, 0][real(batch)[:, t]], logits[:, t][real(batch)[:, t]])
 
 
-@pytest.mark.parametrize(("seed", "grad"), [(1, False), (2, True)])
-def test_beams_are_rearranged_with_all_they_carry(name, seed, grad):
+@pytest.mark.parametrize(("name", "grad"), in_turns([False, True]))
+def test_beams_are_rearranged_with_all_they_carry(name, grad):
     """Random tokens, re-orderings, widths and departures: the same as teacher forcing of each."""
     model, batch = build(name), mixed()
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(1 + grad)
     with torch.set_grad_enabled(grad):
         decoding = model.start(model.encode(batch.source, batch.lengths))
         left, read = torch.arange(5), torch.full((5, 1, 1), BOS)
@@ -149,10 +159,10 @@ def test_two_requests_may_share_a_model(name):
             same(b[:, 0], model(two.source, two.target_in, two.lengths).logits[:, t])
 
 
-@pytest.mark.parametrize(
-    "config",
-    [{"name": "greedy"}, {"beam_size": 3, "n_best": 3}, {"name": "sample", "n_best": 2}],
-)
+DECODERS = [{"name": "greedy"}, {"beam_size": 3, "n_best": 3}, {"name": "sample", "n_best": 2}]
+
+
+@pytest.mark.parametrize(("name", "config"), in_turns(DECODERS))
 def test_decoders_score_as_teacher_forcing_does_and_in_any_batch(name, config):
     model, batch = build(name), mixed()
     decoder = decode.build({**config, "max_extra": 1, "max_length": 6})

@@ -57,6 +57,7 @@ def test_e2_in_seconds():
     assert walked[1] - copied[1] > 0.3  # twice the training length
 
 
+@pytest.mark.slow
 def test_e7_in_seconds():
     """Five of four symbols, 200 updates: perplexity 2.6 to 2.8 against 3.2 over three seeds."""
     found = []

@@ -9,7 +9,7 @@ from regard.convert.recorded.generators import generator_graphs
 from regard.convert.recorded.stored import stored_graph
 from regard.errors import RequestError
 from regard.runtime.stored_program import graph_of
-from tests.convert.recorded.test_generators import CASES, FIRST, build, compare_steps, source
+from tests.convert.recorded.test_generators import FIRST, build, cases, compare_steps, source
 
 
 def graphs_of(model, case):
@@ -23,7 +23,7 @@ def graphs_of(model, case):
     return made, encoder, step
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", cases(stored=True))
 def test_steps_are_the_model_s(case):
     model = build(case)
     graphs, encoder, step = graphs_of(model, case)
