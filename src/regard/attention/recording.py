@@ -250,6 +250,11 @@ def scope(name: str, index: int) -> Iterator[None]:
         _scopes.reset(token)
 
 
+def scopes() -> tuple[tuple[str, int], ...]:
+    """The turns of loops that the caller is in."""
+    return _scopes.get()
+
+
 @contextmanager
 def rows_of(**index: Tensor) -> Iterator[None]:
     """Say to what each row of a batch belongs: `rows_of(example=index)`.

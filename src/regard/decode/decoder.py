@@ -196,7 +196,9 @@ class Decoder(ABC):
         engine: Generator = packed(model, self.precision, recorded=True)
         encoded = engine.encode(asked.inputs, asked.lengths)
         decoding = engine.start(encoded)
-        engine = recorded_form(engine, encoded, self.precision) if record else engine
+        if record:
+            watched = getattr(self, "coverage_penalty", 0) > 0
+            engine = recorded_form(engine, encoded, self.precision, watched=watched)
         # A picture has no length of its own: it has this many regions.
         sizes = encoded.lengths if source.dim() == PICTURE else asked.lengths
         usual = max(map(self.limit, sizes.tolist()), default=self.min_length)

@@ -51,6 +51,7 @@ class Ensemble(nn.Module):
         self.models = nn.ModuleList(models)  # type: ignore[arg-type]
         self.source_vocab_size, self.target_vocab_size = next(iter(sizes))
         self._of = None if of is None else ref(of)
+        self.training = any(getattr(model, "training", False) for model in models)
 
     @property
     def model(self) -> "Ensemble":

@@ -61,7 +61,8 @@ def chosen(model: nn.Module, attention: str | None = None) -> list[str]:
 @contextmanager
 def looking(model: nn.Module, names: Sequence[str], *, gradient: bool = False) -> Iterator[Seen]:
     """Watch some attentions alone; with `gradient`, weights can be trained."""
-    with watching(_Chosen(model, frozenset(names), gradient)) as seen:
+    kind = _Trained if gradient else _Chosen
+    with watching(kind(model, frozenset(names))) as seen:
         yield seen
 
 
@@ -90,15 +91,18 @@ def _one(record: Record, head: int | None) -> Tensor:
 class _Chosen(Seen):
     """A watcher of named attentions."""
 
-    def __init__(self, model: nn.Module, names: frozenset[str], gradient: bool) -> None:
+    def __init__(self, model: nn.Module, names: frozenset[str]) -> None:
         super().__init__(model, None)
-        self._names, self._gradient = names, gradient
+        self._names = names
 
     def name_of(self, owner: object) -> str | None:
         name = super().name_of(owner)
         return name if name in self._names else None
 
+
+class _Trained(_Chosen):
+    """The same; its weights can be trained."""
+
     def meet(self, name: str, call: Any, weights: Tensor, owner: object) -> None:
         super().meet(name, call, weights, owner)
-        if self._gradient:  # what a watcher is shown has none
-            self[name].kept[-1] = weights_with_gradient(call)
+        self[name].kept[-1] = weights_with_gradient(call)  # what a watcher is shown has none

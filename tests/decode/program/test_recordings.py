@@ -180,8 +180,6 @@ def test_what_a_program_would_ignore_is_left_to_the_model(luong, monkeypatch):
     assert reason() == "output has a forward hook"
     handle.remove()
     assert isinstance(form(luong), RecordedDecoder)
-    with watch(luong):
-        assert reason() == "somebody watches its attention"
     with kernels("reference"):
         assert reason() == "a kernel of attention is asked for"
     with torch.autocast("cpu", torch.bfloat16):
@@ -367,7 +365,7 @@ def test_any_recorded_decoder_takes_a_precision(luong, monkeypatch):
         low(luong, inputs.values, inputs.lengths)
 
 
-def test_steps_that_are_watched_are_float32_and_that_is_said(luong, caplog):
+def test_steps_that_are_watched_in_between_are_float32_and_that_is_said(luong, caplog):
     say_watched.cache_clear()
     low, inputs = replace(BEAM, precision="int8"), source()
     steps = low.steps(luong, inputs.values, inputs.lengths)
@@ -376,9 +374,7 @@ def test_steps_that_are_watched_are_float32_and_that_is_said(luong, caplog):
     with watch(luong) as seen:
         next(steps)
         assert len(seen["attention"].steps) == 1
-        found = low(luong, inputs.values, inputs.lengths)
     assert [one.message for one in caplog.records] == [
         "decode.precision: int8 shows no attention in this model; steps that are watched have "
         "float32 weights"
     ]
-    assert_same(found, BEAM(luong, inputs.values, inputs.lengths))

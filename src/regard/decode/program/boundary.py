@@ -95,7 +95,7 @@ def leave_all(low: "Lowering") -> None:
         grown = parts_of(carried.pop(name, None))
         if [places.get(ref.index) for ref in grown] != cache.leaves:
             raise NoTensor(cache.numbers[0], "a cache that is carried in another form")
-    for number in dict.fromkeys(refs((outputs["logits"], carried))):
+    for number in dict.fromkeys(refs((outputs["logits"], carried, outputs.get("weights")))):
         leave(low, number)
 
 

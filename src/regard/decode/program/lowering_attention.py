@@ -79,6 +79,8 @@ def attend(low: Lowering, node: Node, query: Any, key: Any, value: Any = None, *
     if not isinstance(key, Memory) or value is not None or key.turned is not None:
         raise NotLowered("attend to what is no memory")
     if attend_past(low, node, query, key, call, how.get("at")):
+        if node.out.weights is not None:
+            raise NotLowered("weights of what was written")
         return
     if type(read) is not WeightedSum or how.get("position") is not None or how.get("mask"):
         raise NotLowered(f"attend with {named(call)}")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import native
-from regard.attention.recording import active
+from regard.attention.recording import active, wants_calls
 from regard.decode.program.caches import PackedPast
 from regard.decode.program.instructions import (
     MEMORY,
@@ -30,6 +30,7 @@ from regard.decode.program.packed_weights import Panels
 from regard.decode.program.recorder import NotRecorded
 from regard.decode.program.replay import Binding, store, with_lengths
 from regard.decode.program.rows import NotLowered
+from regard.decode.program.shown_weights import show
 from regard.decode.program.staggered import Staggered, by_steps, joined, own_steps, unjoined_reason
 from regard.decode.program.step_values import (
     Host,
@@ -156,10 +157,12 @@ class RecordedDecoder(Panels):
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         """One token a hypothesis: (B, beam) to logits (B, beam, V).
 
-        Who watches sees the steps of the model, in float32.
+        Who watches sees the weights that the program gives; where it gives none, or more than
+        weights is wanted, the steps of the model, in float32.
         """
+        shows = active() and bool(self.lowered.program.shown) and not wants_calls()
         try:
-            if active():
+            if active() and not shows:
                 if isinstance(decoding, Staggered):
                     raise RequestError("watch: steps of sentences that joined cannot be watched")
                 say_watched(self.precision)
@@ -185,7 +188,11 @@ class RecordedDecoder(Panels):
         }
         if past is not None:
             carried[CACHES] = past
-        logits = self.lowered.program.outputs["logits"]
+        outputs = self.lowered.program.outputs
+        logits = outputs["logits"]
+        if shows:
+            given = [values[one.index] for one in outputs["weights"]]
+            show(self.model, self.lowered.program.shown, given)
         return values[logits.index], replace(decoding, carried=carried, step=decoding.step + 1)
 
     def joined(self, first: Decoding, second: Decoding) -> Staggered:

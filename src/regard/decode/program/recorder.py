@@ -22,7 +22,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _pop_mode_temporarily
 
-from regard.attention.recording import unseen
+from regard.attention.recording import unseen, watching
+from regard.decode.program.shown_weights import AskedWeights
 from regard.decode.program.sizes import FIXED, Comparison, WatchedShape, WatchedSize, comparisons
 from regard.decode.program.tree import Ref, map_leaves, refs
 from regard.errors import RegardError
@@ -122,6 +123,7 @@ class Recording:
         shapes, dtypes: of every value.
         comparisons: of sizes, in their order.
         left: numbers that were values of tensors, where a recorder allows that.
+        shown: whose weights of attention are among the outputs.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -132,6 +134,7 @@ class Recording:
     dtypes: dict[int, torch.dtype] = field(default_factory=dict)
     comparisons: list[Comparison] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
+    shown: list[tuple[object, Any]] = field(default_factory=list)
 
 
 def inputs_of(tokens: Any, decoding: Decoding) -> dict[str, Any]:
@@ -145,10 +148,11 @@ def inputs_of(tokens: Any, decoding: Decoding) -> dict[str, Any]:
 
 
 @torch.inference_mode()
-def record(model: Any, tokens: Tensor, decoding: Decoding) -> Recording:
+def record(model: Any, tokens: Tensor, decoding: Decoding, *, weights: bool = False) -> Recording:
     """Record one step. Nobody who watches sees it.
 
     Args:
+        weights: of all attentions, as outputs of the step.
         decoding: is used up, as by a step: its memories may be extended.
 
     Raises:
@@ -157,6 +161,7 @@ def record(model: Any, tokens: Tensor, decoding: Decoding) -> Recording:
     given = map_leaves(inputs_of(tokens, decoding), lambda leaf: leaf)  # without spare room
     watched = Decoding(given["memories"], given["carried"], WatchedSize(decoding.step))
     recorder = Recorder()
+    recorder.asked = AskedWeights(recorder.refuse) if weights else None
     with recorded_call(recorder, given) as recording:
         logits, after = model.step(given["tokens"], watched)
     if recorder.reason is not None:
@@ -166,6 +171,9 @@ def record(model: Any, tokens: Tensor, decoding: Decoding) -> Recording:
     ):
         raise NotRecorded("a step changes its memories")
     recording.outputs = recorder.tree({"logits": logits, "carried": dict(after.carried)})
+    if recorder.asked is not None:
+        recording.outputs["weights"] = recorder.asked.weights
+        recording.shown = recorder.asked.owners
     if after.step != decoding.step + 1:
         raise NotRecorded("a step is not counted as one")
     return recording
@@ -183,7 +191,8 @@ def recorded_call(recorder: "Recorder", given: Any) -> Iterator[Recording]:
     recording.inputs = recorder.tree(given, inputs=True)
     token = comparisons.set(recording.comparisons)
     try:
-        with unseen(), recording_operations(recorder), _Functions(recorder), recorder:
+        watcher = contextlib.nullcontext() if recorder.asked is None else watching(recorder.asked)
+        with unseen(), watcher, recording_operations(recorder), _Functions(recorder), recorder:
             yield recording
     finally:
         comparisons.reset(token)
@@ -251,6 +260,7 @@ class Recorder(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.recording = Recording()
         self.reason: str | None = None
+        self.asked: AskedWeights | None = None
         self.is_inside = False
         self._numbers: dict[int, int] = {}
         self._alive: list[Tensor] = []  # an id belongs to one tensor as long as that lives
@@ -316,10 +326,15 @@ class Recorder(TorchDispatchMode):
 
     def operation(self, name: str, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Call a named operation, which is one node."""
+        asked = self.asked if name == "attend" else None
+        if asked is not None:
+            kwargs = {**kwargs, "need_weights": True}
         given = self._given(args, kwargs)
         with self._inside():
             out = function(*args, **kwargs)
         self._add(name, function, given, out)
+        if asked is not None:
+            asked.give(kwargs.get("name"), self.recording.nodes[-1].out.weights)
         return out
 
     @contextlib.contextmanager

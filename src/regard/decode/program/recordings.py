@@ -7,6 +7,7 @@ recorded again. Each is compared with the model's own `step` before it is used.
 `REGARD_PROGRAM=0` turns all of this off.
 """
 
+import contextlib
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +19,7 @@ from torch import nn
 from regard import native
 from regard.attention._kernels.compared import wanted
 from regard.attention.call import unforced
-from regard.attention.recording import active, unseen
+from regard.attention.recording import Seen, active, unseen, wants_calls, watching
 from regard.decode.ensemble import Ensemble
 from regard.decode.program.folding import folded
 from regard.decode.program.instructions import STEP
@@ -50,6 +51,8 @@ class _Entry:
     key: Any
     decoder: RecordedDecoder | None = None
     narrow: dict[str, RecordedDecoder] = field(default_factory=dict)  # by precision
+    shows: dict[str, RecordedDecoder | None] = field(default_factory=dict)
+    """The same with weights of attention as outputs, by precision; None: these cannot be had."""
     reason: str | None = None
     kinds: list[type] | None = None  # of a model whose form changes at every step: its classes
 
@@ -65,7 +68,9 @@ class _Entry:
 _ENTRIES: "WeakKeyDictionary[nn.Module, _Entry]" = WeakKeyDictionary()
 
 
-def recorded_form(model: Any, encoded: Encoded, precision: str = "float32") -> Any:
+def recorded_form(
+    model: Any, encoded: Encoded, precision: str = "float32", *, watched: bool = False
+) -> Any:
     """The model with its step as a recorded program in C, or the model itself.
 
     Args:
@@ -73,27 +78,40 @@ def recorded_form(model: Any, encoded: Encoded, precision: str = "float32") -> A
         encoded: the batch that it has read.
         precision: of the weights; a program in another one than float32 is made of what was
             compared with the model in float32.
+        watched: somebody will look at the weights of its steps.
 
     Raises:
         RequestError: another precision than float32 is asked for, and there is no program.
     """
     if type(model) is Ensemble:
-        return _each_recorded(model, encoded, precision)
+        return _each_recorded(model, encoded, precision, watched)
     if isinstance(model, Panels | Ensemble) or not isinstance(model, nn.Module):
         return model
     if type(encoded) is Encoded and not len(encoded.states):
         return model  # nothing to decode
+    if wants_calls():
+        if precision != "float32":
+            say_watched(precision)
+        return model
     found = None if _refusal(model) is not None else _found(model, encoded)
+    if found is not None and found.decoder is not None and (watched or active()):
+        shows = _showing(model, encoded, found, precision)
+        if shows is not None:
+            return shows
+        if active():
+            if precision != "float32":
+                say_watched(precision)
+            return model
     if precision != "float32":
         return _narrow(model, encoded, found, precision)
     return model if found is None or found.decoder is None else found.decoder
 
 
-def _each_recorded(ensemble: Ensemble, encoded: Encoded, precision: str) -> Ensemble:
+def _each_recorded(ensemble: Ensemble, encoded: Encoded, precision: str, watched: bool) -> Ensemble:
     """The ensemble of its models' programs; those that have none stay as they are."""
     models: Any = ensemble.models
     given = zip(models, encoded.final, strict=True)
-    each = [recorded_form(one, own, precision) for one, own in given]
+    each = [recorded_form(one, own, precision, watched=watched) for one, own in given]
     same = all(one is own for one, own in zip(each, models, strict=True))
     return ensemble if same else Ensemble(each, of=ensemble.model)
 
@@ -110,10 +128,7 @@ def _found(model: nn.Module, encoded: Encoded) -> "_Entry | None":
 
 
 def _narrow(model: nn.Module, encoded: Encoded, found: "_Entry | None", precision: str) -> Any:
-    """A model's program with its weights in bfloat16 or bytes; the model, if somebody watches."""
-    if active():
-        say_watched(precision)
-        return model
+    """A model's program with its weights in bfloat16 or bytes."""
     if found is None or found.decoder is None:
         why = unrecorded_reason(model) or f"{type(model).__name__} has no program for such inputs"
         raise RequestError(
@@ -161,8 +176,6 @@ def _refusal(model: nn.Module) -> str | None:
         return f"there is no C ({native.missing() or 'the function is not in it'})"
     if native.level() == "portable":
         return "C has no vector instructions here, and PyTorch's products are faster"
-    if active():
-        return "somebody watches its attention"
     if torch.is_autocast_enabled("cpu"):
         return "autocast is on"
     if not unforced() or wanted():
@@ -207,9 +220,51 @@ def _made(model: nn.Module, encoded: Encoded, form: Any) -> _Entry:
     return entry
 
 
-def _program(model: Any, encoded: Encoded) -> Program:
+def _program(model: Any, encoded: Encoded, *, weights: bool = False) -> Program:
     """The recorded step of a model. It knows the model, which nothing that is kept may do."""
-    return folded(recorded(model, probes(model, encoded)))
+    return folded(recorded(model, probes(model, encoded), weights=weights))
+
+
+@torch.inference_mode()
+def _showing(
+    model: nn.Module, encoded: Encoded, entry: _Entry, precision: str
+) -> RecordedDecoder | None:
+    """A program that gives its weights of attention, made if there is none yet."""
+    if precision not in entry.shows:
+        entry.shows[precision] = None
+        with contextlib.suppress(NotRecorded, NotLowered), unseen():
+            program = _program(model, encoded, weights=True)
+            if program.shown:
+                lowered = lower(program, apart=precision == "int8")
+                plain = RecordedDecoder(model, lowered)
+                if _difference(model, plain, encoded) is None and _shows(model, plain, encoded):
+                    narrow = precision != "float32"
+                    found = RecordedDecoder(model, lowered, precision) if narrow else plain
+                    found.begins = plain.begins
+                    entry.shows[precision] = found
+    return entry.shows[precision]
+
+
+def _shows(model: nn.Module, decoder: RecordedDecoder, encoded: Encoded) -> bool:
+    """Whether watchers of a program see what they see of the model."""
+    begun = model.start(encoded).rows(torch.arange(3) % len(encoded.states))
+    tokens, decoding = states_after(model, begun, 3, 2, 2)
+    seen = []
+    for form in (model, decoder):
+        with watching(Seen(model)) as own:
+            form.step(tokens, _apart(decoding))
+        seen.append(own)
+    expected, found = seen
+    return list(expected) == list(found) and all(
+        len(one.steps) == len(found[name].steps)
+        and one.scopes == found[name].scopes
+        and all(_close(*pair) for pair in zip(one.steps, found[name].steps, strict=True))
+        for name, one in expected.items()
+    )
+
+
+def _close(expected: torch.Tensor, found: torch.Tensor) -> bool:
+    return expected.shape == found.shape and _off(expected, found) is None
 
 
 def _difference(model: Any, decoder: RecordedDecoder, encoded: Encoded) -> str | None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.attention import Lengths, Memory
 from regard.decode.program.recorder import Node, NotRecorded, inputs_of
+from regard.decode.program.shown_weights import Shown
 from regard.decode.program.sizes import Comparison
 from regard.decode.program.tree import (
     Extent,
@@ -37,6 +38,7 @@ class Program:
         comparisons: which must come out as they did: else the model would take another way.
         fixed: inputs that were the same tensor in all recordings, as `start` makes of weights; a
             replay refuses another one.
+        shown: whose weights of attention are outputs, in their order.
     """
 
     nodes: list[Node]
@@ -47,6 +49,7 @@ class Program:
     dtypes: dict[int, torch.dtype]
     comparisons: list[Comparison] = field(default_factory=list)
     fixed: dict[int, Tensor] = field(default_factory=dict)
+    shown: list[Shown] = field(default_factory=list)
 
     def with_nodes(self, nodes: list[Node]) -> "Program":
         """The same with other nodes."""

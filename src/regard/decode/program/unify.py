@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from regard.decode.program.recorder import Node, NotRecorded, Recording, record
 from regard.decode.program.replay import Program
+from regard.decode.program.shown_weights import named
 from regard.decode.program.sizes import FIXED, Comparison, WatchedSize
 from regard.decode.program.structure import hooked
 from regard.decode.program.tree import Extent, Ref, fields_of, is_record, rebuilt, refs, tensors
@@ -27,7 +28,9 @@ WHOLE = 2**63 - 1
 """Where a slice ends that takes everything."""
 
 
-def recorded(model: Any, probes: Sequence[tuple[Tensor, Decoding]]) -> Program:
+def recorded(
+    model: Any, probes: Sequence[tuple[Tensor, Decoding]], *, weights: bool = False
+) -> Program:
     """The program of a model's `step`, of the arguments of some steps of different sizes.
 
     Batch, beam, source and step should follow from each other in no two probes, else a number may
@@ -37,6 +40,7 @@ def recorded(model: Any, probes: Sequence[tuple[Tensor, Decoding]]) -> Program:
     Args:
         model: any `Generator`.
         probes: tokens and decodings, which are used up; three are enough.
+        weights: of all attentions, as outputs; `Program.shown` says whose.
 
     Raises:
         NotRecorded: the step cannot be recorded, in a clause that says why.
@@ -45,7 +49,9 @@ def recorded(model: Any, probes: Sequence[tuple[Tensor, Decoding]]) -> Program:
     if why is not None:
         raise NotRecorded(why)
     memories = [tensors(dict(decoding.memories)) for _, decoding in probes]
-    program = unify([record(model, tokens, decoding) for tokens, decoding in probes])
+    recordings = [record(model, *probe, weights=weights) for probe in probes]
+    program = unify(recordings)
+    program.shown = named(model, recordings[0].shown) if weights else []
     for number, (first, *others) in zip(
         refs(program.inputs["memories"]), zip(*memories, strict=True), strict=True
     ):
