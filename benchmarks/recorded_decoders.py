@@ -5,7 +5,8 @@
 `regard bench decode` is the same. CPU time of one thread, in turns: a step of a beam of 5 over
 sources of 20 words, 8,000 words in the vocabulary, the mean of 12. Re-ordering of hypotheses is not
 counted, unless `--form hand` compares forms packed by hand with programs, whose caches differ.
-`--form int8` and `bfloat16` are programs with such weights. One row a model and batch size:
+`--form int8` and `bfloat16` are programs with such weights; `--form watched` compares steps whose
+attention is watched. One row a model and batch size:
 milliseconds, and min, median and max of the ratios of the rounds.
 """
 
@@ -13,12 +14,14 @@ import argparse
 import json
 import statistics
 import time
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from paired import machine
 
 from regard import catalog, native
+from regard.attention.recording import Seen, watching
 from regard.decode.program.choosing import packed
 from regard.decode.program.explained import explanation
 from regard.decode.program.packed_weights import Panels
@@ -126,6 +129,9 @@ def forms(name: str, model: Any, batch: int, compared: str) -> tuple[Any, Any, A
     if compared == "hand":
         hand, program = packed(model), recorded_form(model, encoded)
         return hand, program, begun, "a program beside the form packed by hand"
+    if compared == "watched":
+        shows = recorded_form(model, encoded, watched=True)
+        return model, shows, begun, "a program whose attention is watched"
     if compared in NARROW:
         narrow = recorded_form(model, encoded, compared)
         return model, narrow, begun, f"a program with weights in {compared}"
@@ -152,10 +158,12 @@ def measure_row(
         row: dict[str, Any] = {"model": name, "batch": batch, "ran": said}
         if second is not None:
             whole = compared == "hand"
-            turns = [
-                [spent(form, form_begun, batch, whole=whole) for form, form_begun in ways]
-                for ways in [_ways(first, second, begun, name, batch)] * (rounds + 1)
-            ][1:]
+            watcher = watching(Seen(model)) if compared == "watched" else nullcontext()
+            with watcher:
+                turns = [
+                    [spent(form, form_begun, batch, whole=whole) for form, form_begun in ways]
+                    for ways in [_ways(first, second, begun, name, batch)] * (rounds + 1)
+                ][1:]
             ratios = [own / other for own, other in turns]
             row |= {
                 "own_ms": round(1e3 * statistics.median(own for own, _ in turns), 3),
@@ -212,7 +220,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--models", nargs="*", default=list(ROWS))
-    parser.add_argument("--form", choices=("own", "hand", *NARROW), default="own")
+    parser.add_argument("--form", choices=("own", "hand", "watched", *NARROW), default="own")
     options = parser.parse_args()
     found = []
     for name in options.models:

@@ -245,12 +245,13 @@ def _showing(
     return entry.shows[precision]
 
 
-def _shows(model: nn.Module, decoder: RecordedDecoder, encoded: Encoded) -> bool:
+def _shows(model: Any, decoder: RecordedDecoder, encoded: Encoded) -> bool:
     """Whether watchers of a program see what they see of the model."""
-    begun = model.start(encoded).rows(torch.arange(3) % len(encoded.states))
+    begun: Decoding = model.start(encoded).rows(torch.arange(3) % len(encoded.states))
     tokens, decoding = states_after(model, begun, 3, 2, 2)
     seen = []
-    for form in (model, decoder):
+    forms: list[Any] = [model, decoder]
+    for form in forms:
         with watching(Seen(model)) as own:
             form.step(tokens, _apart(decoding))
         seen.append(own)
