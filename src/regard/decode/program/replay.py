@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.attention import Lengths, Memory
 from regard.decode.program.recorder import Node, NotRecorded, inputs_of
-from regard.decode.program.shown_weights import Shown
+from regard.decode.program.shown_weights import ShownAttention
 from regard.decode.program.sizes import Comparison
 from regard.decode.program.tree import (
     Extent,
@@ -49,7 +49,7 @@ class Program:
     dtypes: dict[int, torch.dtype]
     comparisons: list[Comparison] = field(default_factory=list)
     fixed: dict[int, Tensor] = field(default_factory=dict)
-    shown: list[Shown] = field(default_factory=list)
+    shown: list[ShownAttention] = field(default_factory=list)
 
     def with_nodes(self, nodes: list[Node]) -> "Program":
         """The same with other nodes."""

@@ -15,10 +15,10 @@ from regard.attention.call import Call
 from regard.attention.recording import Seen, note, scope, scopes
 from regard.decode.program.tree import Ref
 
-__all__ = ["AskedWeights", "Shown", "named", "show"]
+__all__ = ["AskedWeights", "ShownAttention", "named", "show"]
 
 
-class Shown(NamedTuple):
+class ShownAttention(NamedTuple):
     """An attention of a step.
 
     Args:
@@ -69,18 +69,18 @@ class AskedWeights(Seen):
             self._refuse("an attention gives no weights")
 
 
-def named(model: nn.Module, owners: Sequence[tuple[object, Any]]) -> list[Shown]:
+def named(model: nn.Module, owners: Sequence[tuple[object, Any]]) -> list[ShownAttention]:
     """The owners by their names: programs keep no model alive."""
     paths = {id(module): path for path, module in model.named_modules()}
     found = []
     for owner, turns in owners:
         is_module = isinstance(owner, nn.Module)
         path = paths.get(id(owner), "") if is_module else str(owner or "attend")
-        found.append(Shown(path, is_module, turns))
+        found.append(ShownAttention(path, is_module, turns))
     return found
 
 
-def show(model: nn.Module, attentions: Sequence[Shown], weights: Sequence[Tensor]) -> None:
+def show(model: nn.Module, attentions: Sequence[ShownAttention], weights: Sequence[Tensor]) -> None:
     """Give the weights of a step to who watches."""
     for one, each in zip(attentions, weights, strict=True):
         owner = model.get_submodule(one.path) if one.is_module else one.path
