@@ -50,7 +50,9 @@ def test_help_imports_no_torch(words):
     assert loaded_after(code) <= {"pydantic"}
 
 
-@pytest.mark.parametrize("name", ["de-en-small", "en-de-small", "pronunciation-small"])
+@pytest.mark.parametrize(
+    "name", ["de-en-small", "en-de-small", "en-zh-small", "pronunciation-small"]
+)
 def test_a_shipped_translator_answers_without_torch(name):
     code = f"from regard.cli.app import main; assert main(['predict', {name!r}, 'Haus']) == 0"
     assert loaded_after(code) <= {"pydantic", "numpy", "tokenizers"}

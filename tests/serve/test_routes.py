@@ -213,7 +213,11 @@ SMALL = (
     "aspects-small", "cloze-small", "movie-reviews-small", "parser-small", "relations-small",
     "roles-small", "stories-small",
 )  # fmt: skip
-READS = {None: "Das Fenster wird geschlossen.", "en-de-small": "The window is closed."}
+READS = {
+    None: "Das Fenster wird geschlossen.",
+    "en-de-small": "The window is closed.",
+    "en-zh-small": "The window is closed.",
+}
 
 
 @pytest.mark.parametrize("name", [*SMALL, *READS])

@@ -17,6 +17,7 @@ SENTENCES = {
     ),
     "en": ("The window is closed.", "Click the button to save the file.", "Two dogs run outside."),
     "fr": ("La fenêtre est fermée.", "Cliquez sur le bouton pour enregistrer le fichier."),
+    "zh": ("请检查文件名。", "无法打开文件。", "我爱你。"),
 }
 """Sources of translators by language, as columns of data are named."""
 
@@ -116,16 +117,20 @@ def examples_of(loaded: Loaded, size: Callable[[str], int]) -> list[list[str]]:
 def _sentences(loaded: Loaded, size: Callable[[str], int]) -> Sequence[str]:
     """Sentences of the language that a translator reads.
 
-    Where its data do not name that one, it is another than what it writes; of several, the one
-    whose sentences are cut into the fewest pieces, which is the one it has learned.
+    Where its data do not name that one, it is another than what it writes: Chinese for a tokenizer
+    with words of Chinese, else the one whose sentences are cut into the fewest pieces, which is the
+    one it has learned.
     """
     columns = loaded.config.get("data", {}).get("columns") or {}
     reads, writes = (str(columns.get(side, "")) for side in ("source", "target"))
     if reads in SENTENCES:
         return SENTENCES[reads]
+    segmenter = loaded.tokenizers["source"].segmenter
+    if segmenter is not None and "rjieba" in segmenter.libraries:
+        return SENTENCES["zh"]
 
     def pieces(language: str) -> float:
         texts = SENTENCES[language]
         return sum(map(size, texts)) / sum(map(len, texts))
 
-    return SENTENCES[min((one for one in SENTENCES if one != writes), key=pieces)]
+    return SENTENCES[min((one for one in SENTENCES if one not in (writes, "zh")), key=pieces)]
