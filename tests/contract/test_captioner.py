@@ -40,6 +40,15 @@ CLIPS = [
 ]
 every = pytest.mark.parametrize(("kind", "settings"), PICTURES + CLIPS)
 some = pytest.mark.parametrize(("kind", "settings"), [PICTURES[0], PICTURES[2], CLIPS[0]])
+ALIKE = (PICTURES[1], PICTURES[3], PICTURES[5], CLIPS[1])
+"""Those whose steps look and carry as another one's do: decoded in the slow suite."""
+decoded = pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        pytest.param(*one, marks=pytest.mark.slow if one in ALIKE else ())
+        for one in PICTURES + CLIPS
+    ],
+)
 of_pictures = pytest.mark.parametrize(("kind", "settings"), PICTURES)
 of_clips = pytest.mark.parametrize(("kind", "settings"), CLIPS)
 TARGETS = pairs([2, 2, 2, 2], [4, 1, 3, 5])
@@ -151,7 +160,7 @@ def test_beams_are_rearranged_with_all_they_carry(kind, settings):
     check_beams(model, inputs_of(model))
 
 
-@every
+@decoded
 def test_decoders_score_as_teacher_forcing_does(kind, settings):
     model = build(kind, settings)
     given = inputs_of(model)

@@ -34,6 +34,12 @@ GENERATORS = [
 ]
 LABELERS = [("ctc", {}), ("ctc", {"join": 2})]
 generators = pytest.mark.parametrize(("kind", "settings"), GENERATORS)
+ALIKE = (GENERATORS[3], GENERATORS[4])
+"""Those whose steps carry what another one's do: decoded in the slow suite."""
+decoded = pytest.mark.parametrize(
+    ("kind", "settings"),
+    [pytest.param(*one, marks=pytest.mark.slow if one in ALIKE else ()) for one in GENERATORS],
+)
 every = pytest.mark.parametrize(("kind", "settings"), GENERATORS + LABELERS)
 some = pytest.mark.parametrize(("kind", "settings"), [*GENERATORS[:1], *LABELERS[:1]])
 TARGETS = pairs([2, 2, 2, 2], [4, 1, 3, 5])
@@ -141,7 +147,7 @@ def test_beams_are_rearranged_with_all_they_carry(kind, settings):
     check_beams(build(kind, settings), sounds())
 
 
-@generators
+@decoded
 def test_decoders_score_as_teacher_forcing_does(kind, settings):
     model, given = build(kind, settings), sounds()
     check_decoders(model, given)

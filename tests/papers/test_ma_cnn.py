@@ -45,7 +45,7 @@ def overlap(maps):
     return pairs - torch.diag(pairs.diagonal())
 
 
-def grouped(diversity, seed, updates=300):
+def grouped(diversity, seed, updates=150):
     """(maps before, maps after) of a grouping that started at random."""
     torch.manual_seed(seed)
     features, net = blobs(64, seed), ChannelGrouping(8, 3, 16)

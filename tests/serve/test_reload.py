@@ -21,7 +21,7 @@ def folder(tmp_path):
     return toy.make(tmp_path / "one", "rnnsearch", seed=0)
 
 
-def wait_for(condition, seconds=20):
+def wait_for(condition, seconds=60):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end

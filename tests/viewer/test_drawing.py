@@ -98,13 +98,22 @@ def test_golden_pixels_would_see_a_change():
     assert (np.abs(other - golden).max(-1) > 0.25).mean() > 0.01
 
 
-@pytest.mark.parametrize("name", MADE)
-def test_every_view_in_every_format_and_width(name, tmp_path):
+WIDTHS = {"column": COLUMN, "page": PAGE}
+
+
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [
+        pytest.param(name, width, marks=() if (n + m) % 2 == 0 else pytest.mark.slow)
+        for n, name in enumerate(MADE)
+        for m, width in enumerate(WIDTHS)
+    ],
+)
+def test_every_view_in_every_format_and_width(name, width, tmp_path):
     view, asked = MADE[name]
-    for width, inches in (("column", COLUMN), ("page", PAGE)):
-        figure = view.figure(tmp_path / f"{width}.svg", show=name, width=width, **asked)
-        assert figure.get_figwidth() == pytest.approx(inches)
-        assert name == "curves" or overflow(figure) < 0.03  # laid out by matplotlib, ticks and all
+    figure = view.figure(tmp_path / "a.svg", show=name, width=width, **asked)
+    assert figure.get_figwidth() == pytest.approx(WIDTHS[width])
+    assert name == "curves" or overflow(figure) < 0.03  # laid out by matplotlib, ticks and all
     view.figure(tmp_path / "a.pdf", show=name, **asked)
     data = (tmp_path / "a.pdf").read_bytes()
     for stream in re.findall(rb"stream\r?\n(.*?)endstream", data, re.S):
