@@ -6,11 +6,9 @@ import pytest
 import torch
 
 from regard import native
-from regard.decode.program import by_hand_recurrent
-from regard.decode.program.by_hand_recurrent import _READ, _READ_CALL
 from regard.decode.program.choosing import packed
 from regard.decode.program.packed_weights import Panels
-from tests.decode.program.test_choosing import a_transformer, an_rnnsearch, sources
+from tests.decode.program.test_choosing import a_transformer, sources
 
 pytestmark = pytest.mark.skipif(native.library() is None, reason="no compiled library")
 SPANS = "lengths, offsets or spans that are out of range"
@@ -19,57 +17,7 @@ SPANS = "lengths, offsets or spans that are out of range"
 @pytest.fixture
 def unchecked(monkeypatch):
     """Packed models whose Python lets everything through."""
-    monkeypatch.setattr(by_hand_recurrent, "known", lambda ids, words, name: ids)
     monkeypatch.setattr(Panels, "_lengths", staticmethod(lambda source, lengths: lengths))
-
-
-@pytest.mark.parametrize("wrong", [203, -1, -1_000_000_000])
-def test_ids_that_are_not_in_the_vocabulary(unchecked, wrong):
-    model, (source, lengths) = an_rnnsearch(), sources()
-    fast = packed(model)
-    decoding = fast.start(fast.encode(source, lengths))
-    with pytest.raises(IndexError, match="an id that is out of range"):
-        fast.step(torch.full((5, 1), wrong), decoding)
-    source[3, 2] = wrong
-    with pytest.raises(IndexError, match="an id that is out of range"):
-        fast.encode(source, lengths)
-
-
-def test_ids_behind_a_length_are_not_read(unchecked):
-    model, (source, lengths) = an_rnnsearch(), sources()
-    fast = packed(model)
-    expected = fast.encode(source, lengths).states
-    source[1, 1], source[4, 29] = 203, -1
-    assert torch.equal(fast.encode(source, lengths).states, expected)
-
-
-@pytest.mark.parametrize(
-    ("row", "length", "order"),
-    [
-        (1, 0, [2, 3, 0, 4, 1]),
-        (2, 31, [2, 3, 0, 4, 1]),
-        (1, -5, [2, 3, 0, 4, 1]),
-        (0, 9, [3, 2, 0, 4, 1]),
-        (0, 9, [2, 3, 0, 1, 4]),
-        (0, 9, [2, 3, 0, 4, 5]),
-        (0, 9, [2, 3, 0, 4, -1]),
-    ],
-)
-def test_lengths_and_their_order(row, length, order):
-    model, (source, lengths) = an_rnnsearch(), sources()
-    fast = packed(model)
-
-    def read(lengths, order):
-        states, final = torch.zeros(5, 30, 128), torch.empty(5, 64)
-        weight = model.embed_source.weight
-        _READ(fast._reader, _READ_CALL(source, lengths, order, weight, states, final), 1)
-        return states
-
-    right = read(lengths, torch.tensor([2, 3, 0, 4, 1]))
-    assert torch.equal(right, fast.encode(source, lengths).states)
-    lengths[row] = length
-    with pytest.raises(IndexError, match=SPANS):
-        read(lengths, torch.tensor(order))
 
 
 @pytest.mark.parametrize("wrong", [31, -1])

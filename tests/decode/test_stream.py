@@ -67,7 +67,7 @@ def test_words_that_an_output_must_have_come_in_a_stream_too():
 
 MODELS = {
     "a packed Transformer": a_transformer,
-    "a packed RNNsearch": an_rnnsearch,
+    "an RNNsearch in C": an_rnnsearch,
     "an LSTM": lambda: Luong(203, 203, embed=8, hidden=8, layers=1).eval(),
     "an ensemble": lambda: Ensemble([a_transformer(), an_rnnsearch()]),
 }

@@ -13,6 +13,7 @@ from torch import Tensor
 from regard.decode.eval_mode import frozen
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.program.choosing import PRECISIONS, packed
+from regard.decode.program.packed_weights import known
 from regard.decode.program.recordings import recorded_form
 from regard.decode.rules.forbidden_words import Phrases, Rule
 from regard.decode.rules.repetition import no_repeat_ngram, repetition_penalty
@@ -33,7 +34,7 @@ __all__ = ["Decoder", "check"]
 
 log = logging.getLogger(__name__)
 
-PICTURE = 4
+TEXT, PICTURE = 2, 4
 """The axes of pictures: (B, C, H, W)."""
 
 
@@ -193,6 +194,7 @@ class Decoder(ABC):
         if self.repetition_penalty > 1:
             own += [repetition_penalty(self.repetition_penalty)]
         record = record or self.precision != "float32"  # the model's own steps are float32
+        _check_ids(source, model)
         engine: Generator = packed(model, self.precision, recorded=True)
         encoded = engine.encode(asked.inputs, asked.lengths)
         decoding = engine.start(encoded)
@@ -238,6 +240,13 @@ class Decoder(ABC):
     def normalizer(self, length: int) -> float:
         """Give what the log-probability of `length` tokens, with EOS, is divided by."""
         return PENALTIES[self.penalty](length, self.length_penalty)
+
+
+def _check_ids(source: Tensor, model: Generator) -> None:
+    """Refuse ids that are in no vocabulary."""
+    words = getattr(model, "source_vocab_size", None)
+    if words is not None and source.dim() == TEXT and not source.dtype.is_floating_point:
+        known(source, words, "source")
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-/* Additive attention, for C that calls it: recurrent.c. */
+/* Additive attention, for C that calls it: program.c. */
 #ifndef REGARD_ATTEND_H
 #define REGARD_ATTEND_H
 

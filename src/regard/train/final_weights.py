@@ -14,6 +14,7 @@ from torch import Tensor
 
 from regard import decode, tasks
 from regard.decode.program import choosing
+from regard.decode.program.recordings import recorded_decoder
 from regard.folder.weights import round_as, saved_size
 from regard.train.averaging import average
 from regard.train.checkpoints import load_weights, set_weights, weights_of
@@ -186,11 +187,11 @@ def evaluate(built: "Built", work: Work, test: Any) -> dict[str, Any]:
 
 
 def _low_precisions(built: "Built", work: Work, test: Any) -> dict[str, Any]:
-    """The scores with rounded weights, for models with a packed decoder."""
+    """The scores with rounded weights, for models whose decoder runs in C."""
     asked = built.plan.recipe.decode
     if asked.get("precision", "float32") != "float32":
         return {}
-    if choosing.unsupported_reason(work.model) is not None:
+    if choosing.unsupported_reason(work.model) is not None and not _was_recorded(work.model):
         return {}
     found = {}
     for precision in choosing.PRECISIONS[1:]:
@@ -204,6 +205,11 @@ def _low_precisions(built: "Built", work: Work, test: Any) -> dict[str, Any]:
         scores = built.task.score(outputs, test)
         found[precision] = {name: float(score.value) for name, score in scores.items()}
     return found
+
+
+def _was_recorded(model: Any) -> bool:
+    """Whether the outputs that were scored were decoded by a program."""
+    return recorded_decoder(model)[0] is not None
 
 
 def _finite(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Packed Transformers and RNNsearch against the models themselves, at every level."""
+"""Packed Transformers against the models themselves, at every level."""
 
 import copy
 import gc
@@ -9,17 +9,15 @@ import pytest
 import torch
 
 from regard import native, watch
-from regard.attention import Causal, RelativeValues, Sharpen, Softmax
+from regard.attention import Causal, RelativeValues, Sharpen
 from regard.decode import Beam, Ensemble, Greedy, Sample
 from regard.decode.program.choosing import (
-    PackedRecurrent,
     PackedTransformer,
     packed,
     unsupported_reason,
 )
 from regard.decode.top import leading, log_probabilities, top
 from regard.errors import RequestError
-from regard.layers.rnn import Gated
 from regard.models.following_transformer import FollowingTransformer
 from regard.models.marian import Marian
 from regard.models.rnnsearch import RNNencdec, RNNsearch
@@ -67,13 +65,8 @@ def a_following(**changes):
     return model
 
 
-MODELS = pytest.mark.parametrize("make", [a_transformer, a_relative, a_following, an_rnnsearch])
+MODELS = pytest.mark.parametrize("make", [a_transformer, a_relative, a_following])
 VARIANTS = {
-    "rnnsearch": lambda: biased(an_rnnsearch()),
-    "rnnsearch-odd": lambda: biased(
-        an_rnnsearch(embed=30, hidden=50, align=37, maxout=25, reset="after")
-    ),
-    "rnnsearch-keep": lambda: keeping(biased(an_rnnsearch())),
     "post": a_transformer,
     "pre": lambda: a_transformer(norm="pre", tied="none", position={"kind": "halves"}),
     "learned": lambda: a_transformer(
@@ -112,14 +105,6 @@ def biased(model):
     return model
 
 
-def keeping(model):
-    """Gated units whose update gate says what is kept, as PyTorch's does."""
-    for one in model.modules():
-        if isinstance(one, Gated):
-            one.update = "keep"
-    return model
-
-
 @needs_c
 @pairwise(variant=VARIANTS, precision=ERRORS, level=LEVELS)
 def test_steps_give_what_the_model_gives_at_once(variant, precision, level):
@@ -129,8 +114,7 @@ def test_steps_give_what_the_model_gives_at_once(variant, precision, level):
         expected = model(source, ids, lengths).logits
         with native.at_level(level):
             fast = packed(model, precision)
-            kind = PackedRecurrent if variant.startswith("rnn") else PackedTransformer
-            assert isinstance(fast, kind)
+            assert isinstance(fast, PackedTransformer)
             assert fast is packed(model, precision)  # kept
             encoded = fast.encode(source, lengths)
             decoding, found = fast.start(encoded), []
@@ -156,7 +140,8 @@ DECODED = {
     (a_transformer, 1),
     (a_relative, 2),
     (a_following, 0),
-    *((an_rnnsearch, n) for n in range(3)),
+    (a_transformer, 0),
+    (a_transformer, 2),
 }
 """Every model by one decoder, and one of them by each; the others are slow tests."""
 
@@ -166,7 +151,7 @@ DECODED = {
     ("make", "decoder"),
     [
         pytest.param(make, decoder, marks=() if (make, n) in DECODED else pytest.mark.slow)
-        for make in (a_transformer, a_relative, a_following, an_rnnsearch)
+        for make in (a_transformer, a_relative, a_following)
         for n, decoder in enumerate(DECODERS)
     ],
 )
@@ -182,22 +167,6 @@ def test_decoders_find_what_they_find_without_it(make, decoder, monkeypatch):
 
 
 @needs_c
-def test_a_temperature_and_hypotheses_of_one_sentence_are_seen_in_c():
-    model, (source, lengths) = an_rnnsearch(), sources()
-    model.attention.select = Softmax(temperature=0.5)
-    ids = torch.randint(4, 203, (5, 3, 2))
-    fast = packed(model)
-    with torch.inference_mode():
-        here, there = (one.start(one.encode(source, lengths)) for one in (fast, model))
-        spread = torch.zeros(5, 3, dtype=torch.long)
-        here, there = here.select(spread), there.select(spread)
-        for t in range(2):
-            found, here = fast.step(ids[..., t], here)
-            expected, there = model.step(ids[..., t], there)
-            torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
-
-
-@needs_c
 @pytest.mark.parametrize(
     "beam", [Beam(beam_size=3, **SHORT), Beam(beam_size=3, coverage_penalty=0.2, **SHORT)]
 )
@@ -205,12 +174,13 @@ def test_an_ensemble_is_packed_model_by_model(beam, monkeypatch):
     source, lengths = sources()
     ensemble = Ensemble([a_transformer(), biased(a_transformer(norm="pre")), an_rnnsearch()])
     inside = packed(ensemble)
-    kinds = [PackedTransformer, PackedTransformer, PackedRecurrent]
+    kinds = [PackedTransformer, PackedTransformer, RNNsearch]  # which is recorded later
     assert [type(one) for one in inside.models] == kinds
     fast = beam(ensemble, source, lengths)
     low = replace(beam, precision="int8")(ensemble, source, lengths)
     assert all(best for best in low)
     monkeypatch.setattr("regard.decode.decoder.packed", lambda model, *_, **__: model)
+    monkeypatch.setenv("REGARD_PROGRAM", "0")
     for one, two in zip(fast, beam(ensemble, source, lengths), strict=True):
         assert one[0].tokens == two[0].tokens
         assert one[0].score == pytest.approx(two[0].score, abs=1e-4)
@@ -223,20 +193,6 @@ def test_lengths_that_cannot_be_are_refused(make):
     for wrong in (lengths + 1, lengths - 2, lengths[:3]):
         with pytest.raises(RequestError, match="lengths: expected 5 numbers from 0 to 30, got"):
             packed(model).encode(source, wrong)
-
-
-@needs_c
-def test_ids_that_are_not_in_the_vocabulary_are_refused():
-    model, (source, lengths) = an_rnnsearch(), sources()
-    fast = packed(model)
-    decoding = fast.start(fast.encode(source, lengths))
-    for wrong in (203, -1):
-        with pytest.raises(RequestError, match=f"tokens: expected ids from 0 to 202, got {wrong}"):
-            fast.step(torch.full((5, 1), wrong), decoding)
-    for wrong in (203, -1, -1_000_000_000):
-        source[3, 2] = wrong
-        with pytest.raises(RequestError, match=f"source: expected ids from 0 to 202, got {wrong}"):
-            fast.encode(source, lengths)
 
 
 @needs_c
@@ -333,7 +289,7 @@ def by_numpy(model):
 
 @needs_c
 @pairwise(
-    make=[a_transformer, a_relative, a_following, an_rnnsearch],
+    make=[a_transformer, a_relative, a_following],
     precision=["float32", "int8"],
     change=[fused_adam, one_number, by_numpy],
 )
@@ -389,9 +345,8 @@ def test_a_fingerprint_sees_every_byte_and_is_the_same_at_every_level(level):
 
 @needs_c
 def test_what_cannot_be_packed_runs_as_it_is_and_says_why():
-    sharp, embedded = an_rnnsearch(), an_rnnsearch()
-    sharp.attention.select = Sharpen(2.0)
-    embedded.embed_target.scale = 2.0
+    sharp = a_transformer()
+    sharp.decoder[0].cross_attention.attention.select = Sharpen(2.0)
     masked, wide = a_transformer(attention={"window": 4}), a_transformer(attention={"window": 4})
     masked.encoder[0].self_attention.attention.mask = Causal(2)
     wide.decoder[0].self_attention.attention.mask = Causal(3)
@@ -406,9 +361,8 @@ def test_what_cannot_be_packed_runs_as_it_is_and_says_why():
     several = a_relative()
     several.decoder[1].self_attention.attention.read = RelativeValues(16, 5, heads=4)
     cases = {
-        "no plain Transformer or RNNsearch": RNNencdec(50, 50, hidden=16),
+        "is no plain Transformer": RNNencdec(50, 50, hidden=16),
         "its attention is not the plain": sharp,
-        "its word vectors or its maxout": embedded,
         "not the plain one": masked,
         "its windows differ in size": wide,
         "relative positions are clipped at several distances": several,
@@ -433,21 +387,19 @@ def test_what_cannot_be_packed_runs_as_it_is_and_says_why():
 @pytest.mark.parametrize(
     ("make", "level"),
     [
-        pytest.param(make, level, marks=() if make is an_rnnsearch or n == m else pytest.mark.slow)
-        for n, make in enumerate((a_transformer, a_relative, a_following, an_rnnsearch))
+        pytest.param(make, level, marks=() if n == m else pytest.mark.slow)
+        for n, make in enumerate((a_transformer, a_relative, a_following))
         for m, level in enumerate(LEVELS)
     ],
 )
 def test_what_a_packed_model_looks_at_is_what_the_model_looks_at(make, level, monkeypatch):
-    from regard.decode.program import choosing as module
-
     model, (source, lengths) = make(), sources()
     with native.at_level(level):
         plain = Beam(beam_size=3, **SHORT)(model, source, lengths)
         with watch(model) as seen:
             watched = Beam(beam_size=3, **SHORT)(model, source, lengths)
     with monkeypatch.context() as patch, watch(model) as expected:
-        patch.setattr(module, "unsupported_reason", lambda model: "unpacked")
+        patch.setattr("regard.decode.decoder.packed", lambda model, *_, **__: model)
         Beam(beam_size=3, **SHORT)(model, source, lengths)
     for a, b in zip(plain, watched, strict=True):
         assert [(h.tokens, h.score) for h in a] == [(h.tokens, h.score) for h in b]

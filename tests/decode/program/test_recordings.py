@@ -21,6 +21,7 @@ from regard.decode.program.recorded_decoder import RecordedDecoder, say_watched
 from regard.decode.program.recordings import recorded_form, unrecorded_reason
 from regard.errors import RequestError
 from regard.models.luong import Luong
+from tests.decode.program.test_choosing import a_transformer
 from tests.decode.program.zoo import CASES
 
 pytestmark = pytest.mark.skipif(
@@ -272,7 +273,7 @@ def test_explanations_say_what_takes_the_steps(luong, monkeypatch):
     assert found.by_torch[1] == ("attend", "attend with ScaledDot, TalkingHeads, Causal")
     assert found.as_dict()["said"] == str(found)
     assert found.reasons == ("its attention is not the plain one",)
-    assert str(explanation(BY_NAME["rnnsearch"].build(tiny=False, hidden=16))).startswith("packed")
+    assert str(explanation(a_transformer())).startswith("packed")
     monkeypatch.setenv("REGARD_PROGRAM", "0")
     assert "REGARD_PROGRAM is 0" in str(explanation(luong))
 

@@ -17,7 +17,16 @@ pytestmark = pytest.mark.skipif(
     native.level() in ("none", "portable"), reason="there is no C with vector instructions"
 )
 BEAM = Beam(beam_size=3, max_length=7)
-SHOWN = ["luong", "gnmt", "convs2s", "pointer-generator", "temporal", "arsg", "show-attend-tell"]
+SHOWN = [
+    "rnnsearch",
+    "luong",
+    "gnmt",
+    "convs2s",
+    "pointer-generator",
+    "temporal",
+    "arsg",
+    "show-attend-tell",
+]
 BY_NAME = {str(case): case for case in CASES}
 
 

@@ -22,6 +22,10 @@ BIG = {
 }
 
 
+PACKED = ["transformer"]
+"""Models with a packed form; the other is recorded."""
+
+
 def made(name: str) -> nn.Module:
     torch.manual_seed(3)
     return catalog.load(name)(30, 30, **BIG[name]).eval()
@@ -120,7 +124,7 @@ def written(model, **settings):
     return [[(h.tokens, h.score) for h in own] for own in decoder(model, source)]
 
 
-@pytest.mark.parametrize("name", BIG)
+@pytest.mark.parametrize("name", PACKED)
 def test_a_plain_model_is_packed_once(name):
     model = made(name)
     assert unsupported_reason(model) is None
@@ -140,19 +144,20 @@ def test_a_plain_model_is_packed_once(name):
 def test_a_changed_model_writes_what_its_own_steps_do(name, change, before):
     model = made(name)
     if not before:
-        assert packed(model) is not model
+        written(model)
+        assert (packed(model) is not model) is (name in PACKED)
     change(model)
     taken = packed(model)
     expected = written(OwnSteps(model))
     for ours, theirs in zip(written(model), expected, strict=True):
         assert [tokens for tokens, _ in ours] == [tokens for tokens, _ in theirs]
         assert [score for _, score in ours] == pytest.approx([s for _, s in theirs], abs=1e-4)
-    if change in CHANGES:
+    if change in CHANGES and name in PACKED:
         assert taken is model
         assert unsupported_reason(model) == altered(model)
 
 
-@pytest.mark.parametrize("name", BIG)
+@pytest.mark.parametrize("name", PACKED)
 def test_a_hook_on_all_modules(name):
     model = made(name)
     assert packed(model) is not model
@@ -166,7 +171,7 @@ def test_a_hook_on_all_modules(name):
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_is_undone_is_packed_again(change):
-    plain = made("rnnsearch")
+    plain = made("transformer")
     model = copy.deepcopy(plain)
     change(model)
     assert structure(model) != structure(plain)

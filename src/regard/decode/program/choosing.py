@@ -21,25 +21,22 @@ from regard import native
 from regard.attention._kernels.compared import wanted
 from regard.attention.recording import wants_calls
 from regard.decode.ensemble import Ensemble
-from regard.decode.program import by_hand_recurrent, by_hand_transformer
-from regard.decode.program.by_hand_recurrent import PackedRecurrent
+from regard.decode.program import by_hand_transformer
 from regard.decode.program.by_hand_transformer import PackedTransformer
 from regard.decode.program.packed_weights import PRECISIONS, Panels
 from regard.decode.program.structure import altered, difference, structure
 from regard.errors import RequestError
 from regard.models.following_transformer import FollowingTransformer
 from regard.models.marian import Marian
-from regard.models.rnnsearch import RNNsearch
 from regard.models.transformer import Transformer
 from regard.native.fingerprint import fingerprint
 
-__all__ = ["PRECISIONS", "PackedRecurrent", "PackedTransformer", "packed", "unsupported_reason"]
+__all__ = ["PRECISIONS", "PackedTransformer", "packed", "unsupported_reason"]
 
 _KINDS: dict[type, tuple[str, Any, Any]] = {
     Transformer: ("regard_transformer_step", by_hand_transformer, PackedTransformer),
     FollowingTransformer: ("regard_transformer_step", by_hand_transformer, PackedTransformer),
     Marian: ("regard_transformer_step", by_hand_transformer, PackedTransformer),
-    RNNsearch: ("regard_recurrent_step", by_hand_recurrent, PackedRecurrent),
 }
 _KEPT: "WeakKeyDictionary[nn.Module, dict[str, tuple[Any, Panels]]]" = WeakKeyDictionary()
 _CHECKED: "WeakKeyDictionary[nn.Module, tuple[Any, str | None]]" = WeakKeyDictionary()
@@ -101,7 +98,7 @@ def _examined(model: Any, *, keep: bool = False) -> tuple[str | None, list[Any]]
     """
     kind = _KINDS.get(type(model))
     if kind is None:
-        return f"{type(model).__name__} is no plain Transformer or RNNsearch", []
+        return f"{type(model).__name__} is no plain Transformer", []
     step, module, pack = kind
     if native.unavailable_reason(step) is not None:
         return f"there is no C ({native.missing() or 'the function is not in it'})", []
