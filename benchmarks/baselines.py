@@ -25,6 +25,7 @@ from regard import metrics
 from regard.data import read
 from regard.data.sources import find
 from regard.fields.marked_text import MARK
+from regard.system.extras import install
 
 try:
     from simple_models import (
@@ -49,7 +50,7 @@ try:
         untrained,
     )  # fmt: skip
 except ModuleNotFoundError as error:
-    sys.exit(f"the baselines need scikit-learn: pip install 'regard[baselines]' ({error})")
+    sys.exit(f"the baselines need scikit-learn: {install('baselines')} ({error})")
 
 VECTORS = "vectors/glove100.npz"
 """Below $REGARD_DATA; the cosine of mean word vectors is left out where it is not there."""

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from regard.data.files.npz import arrays
 from regard.data.sources import find
+from regard.system.extras import install
 
 try:
     from scipy.sparse import coo_matrix, csr_matrix, diags, hstack
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import normalize
 except ModuleNotFoundError as error:
-    sys.exit(f"the baselines need scikit-learn: pip install 'regard[baselines]' ({error})")
+    sys.exit(f"the baselines need scikit-learn: {install('baselines')} ({error})")
 
 COSTS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 

@@ -8,6 +8,7 @@ import pytest
 from regard.bulk import Order, predict_shards
 from regard.errors import RequestError
 from regard.system import processes
+from regard.system.extras import install
 from tests.bulk.test_processes import corpus_of
 from tests.bulk.toys import bytes_of
 from tests.cli.run import run
@@ -26,7 +27,7 @@ def test_without_ray_one_sentence(capsys, folder, tmp_path, monkeypatch):
     ran = run(capsys, "predict", folder, "-i", f"{tmp_path}/a.txt", "-o", f"{tmp_path}/o",
               "--engine", "ray")  # fmt: skip
     assert ran.code == 2
-    assert ran.err == "regard: --engine ray needs ray: pip install 'regard[ray]'\n"
+    assert ran.err == f"regard: --engine ray needs ray: {install('ray')}\n"
 
 
 def test_a_folder_called_ray_is_none(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import json
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -15,6 +16,7 @@ from regard.cli import predict
 from regard.data.files import packing
 from regard.data.files.lines import LONGEST
 from regard.errors import RegardError, RequestError
+from regard.system.extras import install
 from tests.bulk.toys import bytes_of, lines_of, objects_of, sentences
 from tests.cli.run import run
 from tests.cli.toy import folder, loaded
@@ -195,7 +197,7 @@ def test_without_zstandard_one_sentence(folder, corpus, tmp_path, monkeypatch):
 
     monkeypatch.setattr(packing, "import_module", none)
     packing.zstd.cache_clear()
-    with pytest.raises(RequestError, match=r"pip install 'regard\[zstd\]'"):
+    with pytest.raises(RequestError, match=re.escape(install("zstd"))):
         made(folder, corpus, tmp_path / "o")
     assert not (tmp_path / "o").exists()
 

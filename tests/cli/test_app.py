@@ -16,6 +16,7 @@ import regard
 from regard.cli import app as front
 from regard.cli._common import Json, columns, emit, say, split_help
 from regard.errors import RegardError, RequestError
+from regard.system.extras import install
 from tests.cli.run import run, run_alone
 
 
@@ -184,7 +185,7 @@ def test_words_reach_the_command_as_they_were_typed(capsys, command):
         (KeyboardInterrupt(), 130, "interrupted"),
         (FileNotFoundError(2, "No such file or directory", "x.tsv"), 2, "x.tsv: no such file"),
         (OSError(28, "No space left on device", "out"), 1, "out: no space left"),
-        (ModuleNotFoundError("No module", name="matplotlib.pyplot"), 2, "'regard[view]'"),
+        (ModuleNotFoundError("No module", name="matplotlib.pyplot"), 2, install("view")),
         (ModuleNotFoundError("No module", name="torch"), 2, "this needs PyTorch: pip install"),
         (ValueError("bad\n  thing"), 1, "unexpected ValueError: bad thing; -vv"),
     ],

@@ -13,6 +13,7 @@ from regard.cli import demo
 from regard.cli._common import configure_talk
 from regard.data.sources import shipped
 from regard.folder import places
+from regard.system.extras import install
 from tests.cli.run import run
 from tests.folder import toy
 from tests.repo.tree import TOP
@@ -105,7 +106,7 @@ def test_without_matplotlib_there_are_no_pictures(capsys, quick, tmp_path, monke
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     ran = run(capsys, "demo", "--updates", "1", "-o", str(tmp_path / "out"), "--json")
     assert (ran.code, ran.result["pictures"]) == (0, [])
-    assert "pip install 'regard[view]'" in ran.err
+    assert install("view") in ran.err
 
 
 def test_something_is_said_every_few_seconds(capsys):

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from regard.cli import _checks
+from regard.system.extras import install
 from tests.cli.run import run
 
 
@@ -63,7 +64,7 @@ def test_the_check_leaves_the_random_numbers_alone():
 @pytest.mark.parametrize("name", _checks.EXTRAS)
 def test_extras_say_what_to_install(name, monkeypatch):
     monkeypatch.setattr(_checks, "find_spec", lambda module: None)
-    assert f"pip install 'regard[{name}]'" in _checks._extra(name)
+    assert install(name) in _checks._extra(name)
 
 
 def test_the_library_in_c(monkeypatch):

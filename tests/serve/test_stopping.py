@@ -15,6 +15,7 @@ import uvicorn
 
 from regard.serve.server import Server
 from regard.serve.settings import bound
+from regard.system.extras import install
 from tests.cli.run import run, run_alone
 from tests.folder import toy
 from tests.serve.running import Command, application, settings
@@ -88,7 +89,7 @@ def test_without_the_extra_one_sentence(capsys, monkeypatch):
     )
     ran = run(capsys, "serve", "de-en-small")
     assert ran.code == 2
-    assert "pip install 'regard[serve]'" in ran.err
+    assert install("serve") in ran.err
 
 
 def test_the_client_needs_neither_torch_nor_fastapi():

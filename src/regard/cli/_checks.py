@@ -44,6 +44,7 @@ from regard.attention import (
 from regard.attention._kernels.dispatch import table
 from regard.cli._levels import levels
 from regard.errors import RequestError
+from regard.system.extras import install
 
 __all__ = ["EXTRAS", "check_kernels", "compiled", "of_folder", "report"]
 
@@ -189,7 +190,7 @@ def _machine() -> dict[str, Any]:
 
 def _extra(name: str) -> str:
     missing = [m for m in EXTRAS[name] if find_spec(m) is None]
-    return f"lacks {', '.join(missing)}: pip install 'regard[{name}]'" if missing else "installed"
+    return f"lacks {', '.join(missing)}: {install(name)}" if missing else "installed"
 
 
 def _size(folder: Path) -> str:

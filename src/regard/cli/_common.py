@@ -14,6 +14,7 @@ from typer.core import TyperCommand
 
 from regard.cli._streams import writable
 from regard.errors import RegardError, RequestError
+from regard.system.extras import install, is_required
 from regard.system.files import said_of
 
 __all__ = [
@@ -202,10 +203,19 @@ _EXTRAS = {
     "httpx": "serve",
     "prometheus_client": "serve",
     "onnx": "export",
+    "onnxruntime": "backbone",
+    "pyarrow": "tables",
     "ctranslate2": "export",
     "ray": "ray",
     "zstandard": "zstd",
 }
+
+
+def _not_installed(module: str) -> str:
+    """Of a package that no extra has."""
+    package = {"yaml": "pyyaml"}.get(module, module).replace("_", "-")
+    needed = ", and regard needs it" if is_required(package) else ""
+    return f"{package} is not installed{needed}: pip install {package}"
 
 
 def explain_failure(error: BaseException) -> tuple[str, int]:
@@ -229,8 +239,9 @@ def explain_failure(error: BaseException) -> tuple[str, int]:
         )
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _EXTRAS:
         package = (error.name or "").partition(".")[0]
-        extra = _EXTRAS[package]
-        return f"this needs {package}: pip install 'regard[{extra}]'", RequestError.exit_code
+        return f"this needs {package}: {install(_EXTRAS[package])}", RequestError.exit_code
+    if isinstance(error, ModuleNotFoundError) and (error.name or "regard")[:6] != "regard":
+        return _not_installed(str(error.name).partition(".")[0]), RequestError.exit_code
     if isinstance(error, UnicodeEncodeError):  # of a name of a file, by the locale
         own = ascii(error.object)
         said = f"the encoding {error.encoding} of this locale cannot write {own}"

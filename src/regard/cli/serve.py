@@ -12,6 +12,7 @@ from regard.cli._common import show_traces
 from regard.cli._folder import Device
 from regard.errors import RequestError
 from regard.system.devices import device_named
+from regard.system.extras import install
 
 __all__ = ["serve"]
 
@@ -175,7 +176,7 @@ def _check_extra() -> None:
 
     for name in ("fastapi", "uvicorn", "prometheus_client", "python_multipart"):
         if find_spec(name) is None:
-            raise RequestError(f"this needs {name}: pip install 'regard[serve]'")
+            raise RequestError(f"this needs {name}: {install('serve')}")
 
 
 def _keys(path: Path | None) -> tuple[str, ...]:

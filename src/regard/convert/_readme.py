@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.data.text.tokenizer import KINDS
 from regard.errors import RequestError
+from regard.system.extras import install
 
 if TYPE_CHECKING:
     from regard.folder.loaded import Loaded
@@ -19,7 +20,7 @@ PAGES = Path(__file__).parent / "pages"
 def needs(package: str) -> None:
     """Refuse, in one sentence, where a package of the extra `export` is not installed."""
     if find_spec(package) is None:
-        raise RequestError(f"this needs {package}: pip install 'regard[export]'")
+        raise RequestError(f"this needs {package}: {install('export')}")
 
 
 def longest(loaded: "Loaded") -> int:

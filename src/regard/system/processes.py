@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import RegardError, RequestError
+from regard.system.extras import install
 
 __all__ = ["cluster", "environment", "failure", "python_path", "raise_said"]
 
@@ -27,7 +28,7 @@ def cluster() -> Iterator[Any]:
         if ray.__spec__ is None or ray.__spec__.origin is None:  # a folder `ray` that is at hand
             raise ImportError(name="ray")
     except ImportError:
-        raise RequestError("--engine ray needs ray: pip install 'regard[ray]'") from None
+        raise RequestError(f"--engine ray needs ray: {install('ray')}") from None
     began = not ray.is_initialized()
     if began:
         ray.init(log_to_driver=False)

@@ -1,5 +1,7 @@
 """Networks of others in files: what they give, what is kept on disk, and what is refused."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from regard.data.images.backbones import Backbone, backbone_of
 from regard.errors import RegardError, RequestError
 from regard.models.resnet import ResidualBlocks, ResNet
 from regard.models.vgg import VGG, ConvolutionBlocks
+from regard.system.extras import install
 from tests.models.test_resnet import trained_a_little
 
 PIXELS = np.random.default_rng(1).integers(0, 256, (16, 12, 3), np.uint8)
@@ -226,5 +229,5 @@ def test_without_onnxruntime_it_says_what_to_install(tmp_path, monkeypatch):
     onnx_file(tmp_path / "net.onnx")
     monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
     backbones._opened.cache_clear()
-    with pytest.raises(RequestError, match=r"pip install 'regard\[backbone\]'"):
+    with pytest.raises(RequestError, match=re.escape(install("backbone"))):
         Backbone(str(tmp_path / "net.onnx")).regions(PIXELS)

@@ -1,6 +1,7 @@
 """Words of languages without blanks: found, kept with the vocabulary, written out again."""
 
 import json
+import re
 import sys
 import unicodedata
 
@@ -14,6 +15,7 @@ from regard.data.text.segmenters import SEGMENTERS, Segmenter, needs, units
 from regard.data.text.tokenizer import Tokenizer
 from regard.data.text.vocabulary_growth import frequent, grown
 from regard.errors import RequestError
+from regard.system.extras import install
 
 CHINESE = [
     "我们今天去公园。",
@@ -118,7 +120,7 @@ def test_what_cannot_be_cut_is_refused_in_one_sentence(monkeypatch):
         Tokenizer.train(CHINESE, "words", segmenter="letters")
     for name, own in SEGMENTERS.items():
         monkeypatch.setitem(sys.modules, own.package, None)
-        with pytest.raises(RequestError, match=rf"pip install 'regard\[{own.extra}\]'"):
+        with pytest.raises(RequestError, match=re.escape(install(own.extra))):
             needs(name)
     text = {"rjieba": "我爱你", "sudachipy": "私は水を飲む", "pythainlp": "กินข้าว"}
     for name, one in text.items():

@@ -14,6 +14,7 @@ import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from regard.errors import RequestError
+from regard.system.extras import install
 from regard.viewer.figure import matrix, sheet
 from regard.viewer.figure.matrix import COLUMN, PAGE, Subplot, alignment, check_format, grid
 from regard.viewer.palette import shade
@@ -236,7 +237,7 @@ def test_without_matplotlib_the_extra_is_named(torch_process):
         "except RequestError as error: print(error)\n"
     )
     done = torch_process.run(code)
-    assert "pip install 'regard[view]'" in done.stdout, done.stderr
+    assert install("view") in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("width", [None, 2.0])

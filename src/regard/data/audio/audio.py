@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from regard.data.addresses import FileError, content, place_of
 from regard.errors import RequestError
+from regard.system.extras import install
 
 __all__ = ["Sound", "SoundError", "located", "resampled", "samples", "wav"]
 
@@ -153,7 +154,7 @@ def _library() -> Any:
         import soundfile  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
         raise RequestError(
-            "sounds are read by soundfile, which is not installed: pip install 'regard[speech]'"
+            f"sounds are read by soundfile, which is not installed: {install('speech')}"
         ) from None
     return soundfile
 

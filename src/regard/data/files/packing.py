@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from regard.errors import RegardError, RequestError
+from regard.system.extras import install
 
 __all__ = [
     "INFLATED",
@@ -222,7 +223,7 @@ def zstd() -> _Zstd:
     try:
         found = import_module("zstandard")
     except ImportError:
-        raise RequestError(".zst files need zstandard: pip install 'regard[zstd]'") from None
+        raise RequestError(f".zst files need zstandard: {install('zstd')}") from None
     return _Zstd(
         lambda: found.ZstdDecompressor().decompressobj(),
         lambda raw, level: found.ZstdCompressor(level=level).stream_writer(raw, closefd=False),

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from regard.data.graphs.graph import INDICES, Graph, SparseRows
 from regard.data.text.normal_form import composed, composed_all
 from regard.errors import RequestError
+from regard.system.extras import install
 
 __all__ = ["read_tables"]
 
@@ -145,8 +146,7 @@ def _parquet(path: Path) -> _Table:
         from pyarrow import ArrowInvalid, parquet
     except ImportError:
         raise RequestError(
-            f"{path}: reading Parquet needs pyarrow (pip install 'regard[tables]'); "
-            "or write it as .csv"
+            f"{path}: reading Parquet needs pyarrow ({install('tables')}); or write it as .csv"
         ) from None
     try:
         table = parquet.read_table(path)

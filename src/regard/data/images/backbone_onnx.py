@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from regard.errors import RegardError, RequestError
+from regard.system.extras import install
 
 __all__ = ["onnx_maps"]
 
@@ -144,5 +145,5 @@ def _said(error: Exception) -> str:
 def _missing() -> RequestError:
     return RequestError(
         "an ONNX backbone is read by onnx and onnxruntime, which are not installed: "
-        "pip install 'regard[backbone]'"
+        f"{install('backbone')}"
     )

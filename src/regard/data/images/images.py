@@ -17,6 +17,7 @@ from regard.data.addresses import FileError, content, is_file, place_of
 from regard.data.files.npz import IMAGES, arrays
 from regard.data.formats.base import whole_number
 from regard.errors import RequestError
+from regard.system.extras import install
 
 __all__ = [
     "FORMATS",
@@ -137,7 +138,7 @@ def pillow(what: str = "pictures") -> Any:
         from PIL import Image
     except ImportError:
         raise RequestError(
-            f"{what} are read by Pillow, which is not installed: pip install 'regard[vision]'"
+            f"{what} are read by Pillow, which is not installed: {install('vision')}"
         ) from None
     return Image
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import regex
 
 from regard.errors import RequestError, nearest
+from regard.system.extras import install
 
 __all__ = [
     "LETTERS",
@@ -167,10 +168,10 @@ class Segmenter:
             if self.for_display and not _is_installed(name):
                 own = SEGMENTERS[name]
                 log.warning(
-                    "%s is not installed: letters of %s stand for words (pip install 'regard[%s]')",
+                    "%s is not installed: letters of %s stand for words (%s)",
                     own.package,
                     own.language,
-                    own.extra,
+                    install(own.extra),
                 )
                 continue
             needs(name)
@@ -261,7 +262,7 @@ def needs(name: str) -> None:
     own = SEGMENTERS[name]
     if not _is_installed(name):
         raise RequestError(
-            f"words of {own.language} need {own.package}: pip install 'regard[{own.extra}]' "
+            f"words of {own.language} need {own.package}: {install(own.extra)} "
             f"(a new training can do without: data.tokenizer.segmenter={LETTERS})"
         )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import RequestError, nearest
+from regard.system.extras import install
 from regard.system.files import replace_file
 from regard.viewer.figure.sheet import Page, Subplot, style
 from regard.viewer.labels import visible
@@ -175,7 +176,7 @@ def _matplotlib() -> Any:
         import matplotlib
     except ImportError as error:
         raise RequestError(
-            "pictures need matplotlib: pip install 'regard[view]' (the terminal picture does not)"
+            f"pictures need matplotlib: {install('view')} (the terminal picture does not)"
         ) from error
     return matplotlib
 
