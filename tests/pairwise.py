@@ -39,14 +39,26 @@ def covering(sizes: Sequence[int]) -> list[tuple[int, ...]]:
     return found
 
 
-def pairwise(**factors: Mapping[str, Any] | Sequence[Any]) -> pytest.MarkDecorator:
+def pairwise(
+    *, others: pytest.MarkDecorator | None = None, **factors: Mapping[str, Any] | Sequence[Any]
+) -> pytest.MarkDecorator:
     """Parametrizes a test by a covering array of its factors, by name: `pairwise(a=[1, 2], b=…)`.
 
     Of a mapping the keys are the options.
+
+    Args:
+        others: mark of the combinations that the array lacks, `pytest.mark.slow`; without it they
+            are no cases.
     """
     options = [list(given) for given in factors.values()]
+    sizes = [len(of) for of in options]
+    quick = set(covering(sizes))
     cases = [
-        pytest.param(*(of[at] for of, at in zip(options, case, strict=True)))
-        for case in covering([len(of) for of in options])
+        pytest.param(
+            *(of[at] for of, at in zip(options, case, strict=True)),
+            marks=() if case in quick or others is None else others,
+        )
+        for case in product(*map(range, sizes))
+        if case in quick or others is not None
     ]
     return pytest.mark.parametrize(tuple(factors), cases)

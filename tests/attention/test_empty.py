@@ -21,6 +21,7 @@ from regard.attention import (
 from regard.attention._kernels.dispatch import table
 from regard.errors import RequestError
 from tests.attention.combine import CARRIES, POSITIONS, READS, SCORES, SELECTS, D
+from tests.pairwise import pairwise
 
 SIZES = [(0, 3, 5), (2, 0, 5), (2, 3, 0), (2, 0, 0), (0, 0, 0)]
 MASKS = {
@@ -53,9 +54,7 @@ def empty(size, mask="none", **parts):
                 assert (grad == 0).all(), kernel
 
 
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("score", SCORES)
+@pairwise(score=SCORES, size=SIZES, mask=MASKS, others=pytest.mark.slow)
 def test_scores(score, size, mask):
     score = SCORES[score]()
     wide = {"select": FeatureSoftmax(), "read": FeatureSum()}
@@ -64,22 +63,24 @@ def test_scores(score, size, mask):
     empty(size, mask, score=score, carry=carry, **parts)
 
 
-@pytest.mark.parametrize("mask", ["none", "lengths"])
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
+OTHERS = {"position": POSITIONS, "select": SELECTS, "read": READS, "carry": CARRIES}
+
+
+@pairwise(
+    part=[
         (kind, name)
-        for kind, parts in (
-            ("position", POSITIONS), ("select", SELECTS), ("read", READS), ("carry", CARRIES),
-        )
-        for name in parts if name not in ("feature softmax", "feature sum", "gather", "none")
+        for kind, parts in OTHERS.items()
+        for name in parts
+        if name not in ("feature softmax", "feature sum", "gather", "none")
     ],
-)  # fmt: skip
-def test_other_parts(kind, name, size, mask):
-    part = {"position": POSITIONS, "select": SELECTS, "read": READS, "carry": CARRIES}[kind]
+    size=SIZES,
+    mask=["none", "lengths"],
+    others=pytest.mark.slow,
+)
+def test_other_parts(part, size, mask):
+    kind, name = part
     walks = {"select": Monotonic()} if name == "alignment" else {}  # it goes on from its alignment
-    empty(size, mask, **{kind: part[name]()}, **walks)
+    empty(size, mask, **{kind: OTHERS[kind][name]()}, **walks)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -8,6 +8,8 @@ from torch.nn import functional as F
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cpu" if INTERPRETED else "cuda"
+LENGTH, ROWS = (4, 8) if INTERPRETED else (6, 20)
+"""The interpreter takes milliseconds for each row that a program walks over."""
 pytestmark = [] if INTERPRETED else [pytest.mark.gpu]
 
 LOW = {torch.bfloat16: 1e-2, torch.float16: 2e-3}
@@ -85,7 +87,7 @@ def additive(query, key, v):
     ("queries", "keys", "dim", "scale", "apart"),
     [
         (5, 9, 7, 1.0, 0.0),
-        (3, 20, 17, 0.01, 0.0),  # tanh's argument is small: its own digits count
+        (3, ROWS, 17, 0.01, 0.0),  # tanh's argument is small: its own digits count
         (4, 5, 3, 1.0, 40.0),  # exponents of 80 that cancel
         (4, 5, 3, 1.0, 60.0),  # beyond what an exponential can hold
         (1, 3, 2, 40.0, 0.0),
@@ -132,8 +134,8 @@ def test_additive_tiles_and_parts(monkeypatch):
 def test_additive_in_low_precision_and_any_layout(dtype):
     from regard.attention._ops.triton.additive import additive_scores
 
-    query = torch.randn(3, 1, 6, 4).to(dtype).mT  # (3, 1, 4, 6), features far apart
-    key = torch.randn(2, 5, 12).to(dtype)[..., ::2]
+    query = torch.randn(LENGTH - 2, 1, 6, 4).to(dtype).mT  # (…, 1, 4, 6), features far apart
+    key = torch.randn(2, LENGTH - 1, 12).to(dtype)[..., ::2]
     v = torch.randn(12).to(dtype)[::2]
     low, exact = leaves(query, key, v)
     got = additive_scores(*low)
@@ -186,11 +188,11 @@ def test_nothing_gives_nothing():
 def test_features(kind, scale, apart, c, temperature):
     from regard.attention._ops.triton.features import feature_attention
 
-    length, dim = 6, 5
+    length, dim = LENGTH, 5
     x = torch.randn(3, length, dim)
     low, exact = leaves(scale * x + apart, scale * torch.randn_like(x) - apart, torch.randn_like(x))
     place = torch.arange(length, dtype=torch.int32)
-    lengths = torch.tensor([length, 0, 4], dtype=torch.int32)
+    lengths = torch.tensor([length, 0, length - 2], dtype=torch.int32)
     start, stop = torch.zeros(3, length, dtype=torch.int32), lengths[:, None].expand(3, length)
     if kind == "forward":
         stop = torch.minimum(stop, place)

@@ -28,7 +28,9 @@ def drawn(seed, frames=5, symbols=6):
     return (2 * logits).log_softmax(-1)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(n, marks=pytest.mark.slow if n > 2 else ()) for n in range(6)]
+)
 def test_a_wide_search_finds_the_likeliest_texts_and_their_probabilities(seed):
     log_probs = drawn(seed)
     right = every_text(log_probs)

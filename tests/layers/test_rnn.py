@@ -52,8 +52,14 @@ def test_a_sequence_is_the_printed_equation_word_by_word(reset, update):
         np.testing.assert_allclose(numbers(final[row]), h, atol=1e-12)
 
 
-@pytest.mark.parametrize(("reset", "update"), FORMS)
-@pytest.mark.parametrize("zero", [False, True])
+@pytest.mark.parametrize(
+    ("reset", "update", "zero"),
+    [
+        pytest.param(*form, zero, marks=() if n % 2 == zero else pytest.mark.slow)
+        for n, form in enumerate(FORMS)
+        for zero in (False, True)
+    ],
+)
 def test_the_written_out_gradient_is_the_true_one(reset, update, zero):
     torch.manual_seed(2)
     unit = Gated(4, reset=reset, update=update).double()

@@ -28,6 +28,17 @@ def test_a_test_gets_options_not_their_numbers():
     ]  # fmt: skip
 
 
+def test_the_other_combinations_may_be_slow_tests():
+    factors = {"letter": "abc", "number": [7, 8], "flag": [True, False]}
+    (_, quick), (_, every) = (
+        pairwise(others=others, **factors).mark.args for others in (None, pytest.mark.slow)
+    )
+    assert len(quick) == 6
+    assert [one.values for one in every] == [*product("abc", [7, 8], [True, False])]
+    assert [one.values for one in every if not one.marks] == [one.values for one in quick]
+    assert {mark.name for one in every for mark in one.marks} == {"slow"}
+
+
 def test_one_factor_makes_no_pairs():
     with pytest.raises(ValueError, match="two factors or more, got 1"):
         covering([3])

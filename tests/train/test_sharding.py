@@ -38,7 +38,17 @@ def step(model, optimizer):
     return loss.item(), sharding.whole(norm).item()
 
 
-ALIKE = {"marian", "gnmt", "deep-att", "lstm-a", "pointer-generator", "conditional-gru", "paulus"}
+ALIKE = {
+    "luong",
+    "rnn-encoder-decoder",
+    "marian",
+    "gnmt",
+    "deep-att",
+    "lstm-a",
+    "pointer-generator",
+    "conditional-gru",
+    "paulus",
+}
 """Made of the layers of other models: slow tests."""
 
 
