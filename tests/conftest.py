@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 from _pytest.logging import catching_logs
-from hypothesis import Phase, settings
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
 from tests.browser import chromium
 from tests.shapes import SHAPES, in_turns, only_shapes
@@ -99,6 +100,13 @@ def _import_late() -> None:
         importlib.import_module(name)
     registry = importlib.import_module("lightning_fabric.utilities.registry")
     registry.entry_points = functools.cache(registry.entry_points)  # type: ignore[attr-defined]
+    _draw_texts()
+
+
+@settings(max_examples=60, database=None)
+@given(st.text())
+def _draw_texts(_text: str) -> None:
+    """Before its first examples Hypothesis reads what is constant in each module that there is."""
 
 
 def _seed_only_what_is_there() -> None:
