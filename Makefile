@@ -87,7 +87,7 @@ SANITIZED_QUICK := tests/native/test_fuzz.py tests/native/test_gate.py tests/nat
   tests/decode/program/test_lowering.py tests/losses/test_smoothed_cross_entropy.py \
   tests/attention/test_dots.py tests/attention/test_dots_relative.py tests/attention/test_dots_biases.py \
   tests/attention/test_edges.py tests/attention/test_located_kernel.py \
-  tests/layers/test_dropout.py tests/layers/test_gated_native.py
+  tests/layers/test_dropout.py tests/layers/test_gated_native.py tests/layers/test_reading.py
 
 sanitize: setup-test  ## the tests that meet C, under AddressSanitizer and UBSan
 	@$(STEP) sanitize -- $(BIN)/python tools/sanitize.py -q -n $(JOBS) -m "$(FAST) and not nohook" $(SANITIZED) $(ARGS)

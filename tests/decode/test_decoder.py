@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard import decode
+from regard import catalog, decode
 from regard.decode import Beam, Greedy, Sample, gnmt, power
 from regard.decode import decoder as decoder_module
 from regard.decode.top import top
@@ -259,3 +259,12 @@ def test_top_is_topk(size, count):
     assert torch.equal(scores.gather(-1, ids), values)
     for row in ids.flatten(0, 1).tolist():
         assert len(set(row)) == len(row)
+
+
+@pytest.mark.parametrize("name", ["luong", "rnnsearch", "convs2s"])
+@pytest.mark.parametrize("wrong", [60, -1])
+def test_ids_that_are_in_no_vocabulary_are_refused_by_every_decoder(name, wrong):
+    model = catalog.load(name)(60, 60, **catalog.entry(name).tiny).eval()
+    source = torch.tensor([[5, 6, wrong, EOS]])
+    with pytest.raises(RequestError, match=f"source: expected ids from 0 to 59, got {wrong}"):
+        Greedy()(model, source)

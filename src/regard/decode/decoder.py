@@ -194,9 +194,12 @@ class Decoder(ABC):
         if self.repetition_penalty > 1:
             own += [repetition_penalty(self.repetition_penalty)]
         record = record or self.precision != "float32"  # the model's own steps are float32
-        _check_ids(source, model)
         engine: Generator = packed(model, self.precision, recorded=True)
-        encoded = engine.encode(asked.inputs, asked.lengths)
+        try:
+            encoded = engine.encode(asked.inputs, asked.lengths)
+        except IndexError:
+            _check_ids(source, model)
+            raise
         decoding = engine.start(encoded)
         if record:
             watched = getattr(self, "coverage_penalty", 0) > 0

@@ -304,7 +304,9 @@ def _in_c(x: Tensor, lengths: Tensor | None, layers: list[GRU]) -> ReadingOrder 
 def _are_read(x: Tensor, layers: list[GRU]) -> bool:
     """Whether C reads the layers of both directions, or of one."""
     parts = [part for layer in layers for part in layer.parts]
-    return reads(x, [*parts, *((layer, GRU) for layer in layers[1:])])
+    if len(layers) > 1:  # neither of them is called
+        parts += [(layer, GRU) for layer in layers]
+    return reads(x, parts)
 
 
 def _read_in_c(
