@@ -1,6 +1,7 @@
 """`regard demo`, with few updates."""
 
 import gzip
+import importlib
 import shutil
 import subprocess
 import sys
@@ -102,6 +103,7 @@ def test_a_model_is_reused_only_if_asked(capsys, quick, tmp_path, monkeypatch):
 
 
 def test_without_matplotlib_there_are_no_pictures(capsys, quick, tmp_path, monkeypatch):
+    importlib.import_module("torchmetrics")  # its first import takes an installed one for usable
     monkeypatch.setattr(places, "SHIPPED", tmp_path)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     ran = run(capsys, "demo", "--updates", "1", "-o", str(tmp_path / "out"), "--json")
