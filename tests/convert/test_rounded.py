@@ -38,7 +38,7 @@ def test_a_folder_is_written_again_with_smaller_weights(tmp_path, dtype):
 def test_bytes_of_six_bits_are_smaller_in_an_archive(tmp_path):
     sizes = {}
     for dtype in "int8", "int7", "int6":
-        export("handwriting-small", "regard", tmp_path / dtype, quantization=dtype)
+        export("cloze-small", "regard", tmp_path / dtype, quantization=dtype)
         sizes[dtype] = len(zlib.compress((tmp_path / dtype / "model.safetensors").read_bytes()))
     assert sizes["int7"] < 0.91 * sizes["int8"]
     assert sizes["int6"] < 0.82 * sizes["int8"]
