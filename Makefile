@@ -130,7 +130,7 @@ wheel: setup-test node_modules  ## build the wheel into dist/
 	@$(STEP) wheel -- $(BIN)/python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist .
 
 wheels: setup-test node_modules  ## wheels for Linux (x86-64, aarch64), macOS (arm64, x86-64) and Windows into dist/
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "ziglang>=0.15"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "ziglang==0.17.1"
 	@$(STEP) wheels -- $(BIN)/python tools/wheels.py $(ARGS)
 
 clean:  ## remove what building left behind; not .venv, not runs/
