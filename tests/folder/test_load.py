@@ -98,7 +98,7 @@ WRONG = {
     "unknown decoder": (lambda f: toy.edit(f, decode__name="beem"), "did you mean 'beam'?"),
     "an unknown dtype": (
         lambda f: toy.edit(f, weights__dtype="int4"),
-        "weights.dtype is 'int4', expected one of float32, float16, int8; a newer regard",
+        "weights.dtype is 'int4', expected one of float32, float16, int8, int7, int6;",
     ),
     "no weights": (lambda f: (f / "model.safetensors").unlink(), "has no model.safetensors"),
     "only a pickle": (only_a_pickle, "pytorch_model.bin there is a pickle, which is never read"),

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from regard import native
+from regard.decode.program.recorder import Recorder, recorded_call
 from regard.layers import reading
 from regard.layers.bilstm import BiLSTM
 from regard.layers.embed import Embed
@@ -203,3 +204,17 @@ def test_c_checks_the_sizes_of_a_plan():
     packed = PackedLayer([RecurrentWeights(torch.randn(64, 4), torch.randn(64, 16))], lstm=True)
     with pytest.raises(RuntimeError, match="a plan whose sizes do not fit"):
         read(packed, torch.randn(6, 40), ReadingOrder.padded([3], 6, [False]))
+
+
+@pytest.mark.parametrize("make", [lambda: GRU(6, 8), lambda: BiGRU(6, 8), lambda: LSTM(6, 8)])
+def test_a_recording_keeps_no_size_that_only_c_asks_for(make):
+    layer, embed = make(), Embed(50, 6)
+    ids, lengths = torch.randint(1, 50, (2, 5)), torch.tensor([5, 3])
+    recorder = Recorder()
+    with torch.no_grad(), recorded_call(recorder, ids) as recording:
+        if isinstance(layer, LSTM):
+            layer(embed(ids))
+        else:
+            layer.words(embed, ids, lengths)
+    sizes = {(one.left, one.right) for one in recording.comparisons}
+    assert not {pair for pair in sizes if 4 in pair or 50 in pair or 0 in pair}

@@ -77,7 +77,7 @@ class BiLSTM(nn.Module):
         ) and reads(x, [*self.ahead.parts, *self.back.parts], sequences=sequences)
 
     def _padded_in_c(self, x: Tensor, lengths: Tensor) -> Tensor | None:
-        if not self._in_c(x, len(x)):
+        if not self._in_c(x, x.shape[0]):
             return None
         order = padded_order(x, lengths, BOTH)
         return (

@@ -78,7 +78,7 @@ class LSTM(nn.Module):
         state: States | None = None,
     ) -> tuple[Float[Tensor, "batch time hidden"], States]:
         """Read the sequences: a few in C, where no gradients are wanted, else by PyTorch."""
-        if state is None and self._in_c(x, len(x)):
+        if state is None and self._in_c(x, x.shape[0]):
             order = padded_order(x, lengths, [False])
             if order is not None:
                 states, found = self._read_in_c(x.flatten(0, 1), order)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from regard.layers.layout import PackedLayout
 from regard.native.gemm import unhooked
 from regard.native.kept import kept, may_keep
+from regard.native.operation import is_recorded
 from regard.native.reading import (
     PackedLayer,
     ReadingOrder,
@@ -36,7 +37,8 @@ def reads(x: Tensor, parts: Sequence[Part], *, sequences: int = 0) -> bool:
         sequences: how many there are, where it should read only a few.
     """
     return (
-        sequences <= FEW
+        not is_recorded()  # first: a recording keeps every size that is compared
+        and sequences <= FEW
         and x.numel() > 0
         and all(type(part) is kind and unhooked(part) for part, kind in parts)
         and may_keep([weight for part, _ in parts for weight in part.parameters()])

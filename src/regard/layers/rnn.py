@@ -29,6 +29,7 @@ from regard.layers.linear import linear
 from regard.layers.pool import real
 from regard.layers.reading import Part, packed_order, padded_order, read_by, reads
 from regard.layers.reverse import reverse
+from regard.native.operation import is_recorded
 from regard.native.reading import ReadingOrder, RecurrentWeights
 
 __all__ = ["GRU", "BiGRU", "Gated", "last", "orthogonal"]
@@ -170,7 +171,7 @@ class GRU(nn.Module):
         lengths: Int[Tensor, " batch"] | None = None,
     ) -> tuple[Float[Tensor, "batch time hidden"], Float[Tensor, "batch hidden"]]:
         """The same as `self(embed(ids), lengths)`, by `Embed.through`."""
-        if ids.numel() <= len(embed.weight):  # nothing to gain
+        if is_recorded() or ids.numel() <= len(embed.weight):  # nothing to gain
             return self.forward(embed(ids), lengths)
         return self._read(ids, lambda ids: embed.through(ids, self.input), lengths, None)
 
@@ -261,7 +262,8 @@ class BiGRU(nn.Module):
         Float[Tensor, "batch hidden"],
     ]:
         """The same as `self(embed(ids), lengths)`, by `Embed.through`."""
-        if ids.numel() <= len(embed.weight) or (embed.training and embed.dropout):
+        few = is_recorded() or ids.numel() <= len(embed.weight)
+        if few or (embed.training and embed.dropout):
             return self.forward(embed(ids), lengths)  # and both directions drop the same
         return self._both(
             self.ahead.words(embed, ids, lengths), self.back.words(embed, ids, lengths)
