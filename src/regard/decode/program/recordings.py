@@ -90,8 +90,7 @@ def recorded_form(
     if type(encoded) is Encoded and not len(encoded.states):
         return model  # nothing to decode
     if wants_calls():
-        if precision != "float32":
-            say_watched(precision)
+        say_watched(precision)
         return model
     found = None if _refusal(model) is not None else _found(model, encoded)
     if found is not None and found.decoder is not None and (watched or active()):
@@ -99,8 +98,7 @@ def recorded_form(
         if shows is not None:
             return shows
         if active():
-            if precision != "float32":
-                say_watched(precision)
+            say_watched(precision)
             return model
     if precision != "float32":
         return _narrow(model, encoded, found, precision)
