@@ -37,6 +37,15 @@ def softmax_of_each(scores):
     return e / e.sum(0)
 
 
+def scored(p, path, h, own, seen):
+    """Scores of the words that one looks at: of each feature, or of the whole word."""
+    w1, w2 = p[f"{path}.key.weight"], p[f"{path}.query.weight"]
+    b = p.get(f"{path}.key.bias", 0.0)
+    if f"{path}.v" in p:
+        return np.array([p[f"{path}.v"] @ np.tanh(w1 @ h[i] + w2 @ own + b) for i in seen])[:, None]
+    return np.array([5 * np.tanh((w1 @ h[i] + w2 @ own + b) / 5) for i in seen])
+
+
 def block(p, path, xs, direction):
     """Every pair, every feature (section 4.1): s and u of each word."""
     h = [elu(affine(p, f"{path}.map", x)) for x in xs]
@@ -45,12 +54,7 @@ def block(p, path, xs, direction):
         seen = [i for i in range(len(h)) if MASKS[direction](i, j)]
         s = np.zeros(len(own))
         if seen:
-            w1, w2 = (
-                p[f"{path}.attention.score.key.weight"],
-                p[f"{path}.attention.score.query.weight"],
-            )
-            b = p[f"{path}.attention.score.key.bias"]
-            f = np.array([5 * np.tanh((w1 @ h[i] + w2 @ own + b) / 5) for i in seen])
+            f = scored(p, f"{path}.attention.score", h, own, seen)
             s = (softmax_of_each(f) * np.array([h[i] for i in seen])).sum(0)
         gate = sigmoid(affine(p, f"{path}.gate_sum", s) + affine(p, f"{path}.gate_map", own))
         sums.append(s)
@@ -73,11 +77,12 @@ def classified(p, s):
     return affine(p, "head.output", elu(affine(p, "head.hidden.0", s)))
 
 
+@pytest.mark.parametrize("weights", ["feature", "word"])
 @pytest.mark.parametrize(
     "directions", [["forward", "backward"], ["backward"], ["none", "none"], []]
 )
-def test_it_computes_the_papers_equations(directions):
-    net = model(directions=directions)
+def test_it_computes_the_papers_equations(directions, weights):
+    net = model(directions=directions, weights=weights)
     p, (source, lengths, _) = numbers(net), ragged()
     logits, vectors = net(source, lengths).logits, net.embedding(source, lengths)
     for row, ids in enumerate(sentences(source, lengths)):
@@ -195,6 +200,11 @@ def test_the_sizes_of_the_encoder():
     assert [sum(p.numel() for p in b.parameters()) for b in encoder.blocks] == [450_900] * 2
     assert sum(p.numel() for p in encoder.pool.parameters()) == 721_200
     assert sum(p.numel() for p in encoder.parameters()) == 1_623_000 + 20 * 300
+
+
+def test_wrong_weights_are_refused():
+    with pytest.raises(RequestError, match="no weights 'words': did you mean 'word'"):
+        model(weights="words")
 
 
 def test_a_wrong_direction_is_refused():

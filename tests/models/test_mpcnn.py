@@ -30,11 +30,11 @@ def com(u, v, each=True):
     return [cos(u, v), np.sqrt(((u - v) ** 2).sum()), *(np.abs(u - v) if each else [])]
 
 
-def block_a(p, x, width, pool):
+def block_a(p, x, width, pool, pools):
     weight = p[f"perspectives.whole.{width - 1}.weight"]
-    filters = len(weight) // width // 3
-    weight = weight.reshape(width, 3, filters, -1)[:, list(POOLS).index(pool)]
-    bias = p["perspectives.whole_bias"][width - 1].reshape(3, -1)[list(POOLS).index(pool)]
+    filters = len(weight) // width // len(pools)
+    weight = weight.reshape(width, len(pools), filters, -1)[:, pools.index(pool)]
+    bias = p["perspectives.whole_bias"][width - 1].reshape(len(pools), -1)[pools.index(pool)]
     found = []
     for f in range(filters):
         windows = range(len(x) - width + 1)
@@ -43,8 +43,8 @@ def block_a(p, x, width, pool):
     return np.array(found)
 
 
-def block_b(p, x, width, pool, f):
-    f = f + NB * (pool == "min")
+def block_b(p, x, width, pool, f, pools):
+    f = f + NB * [kind for kind in pools if kind != "mean"].index(pool)
     found = []
     for d in range(x.shape[1]):
         weight, bias = p[f"perspectives.dims.{width - 1}"], p["perspectives.dims_bias"]
@@ -54,7 +54,7 @@ def block_b(p, x, width, pool, f):
     return np.array(found)
 
 
-def by_hand(p, first, second, interaction):
+def by_hand(p, first, second, interaction=None, pools=tuple(POOLS), dim_filters=NB):
     pair = [p["embed.weight"][ids] for ids in (first, second)]
     if interaction == "attention":
         match = np.array([[cos(a, b) for b in pair[1]] for a in pair[0]])
@@ -64,28 +64,35 @@ def by_hand(p, first, second, interaction):
     widths = [*range(1, WIDTH + 1), "inf"]
 
     def whole(x, width, pool):
-        return POOLS[pool](x, 0) if width == "inf" else block_a(p, x, width, pool)
+        return POOLS[pool](x, 0) if width == "inf" else block_a(p, x, width, pool, pools)
 
-    same = p["perspectives.whole_bias"].shape[1] // 3 == pair[0].shape[1]
+    same = p["perspectives.whole_bias"].shape[1] // len(pools) == pair[0].shape[1]
     horizontal, vertical, apart, dims = [], [], [], []
-    for pool in POOLS:
+    for pool in pools:
         a, b = ([whole(x, w, pool) for w in widths] for x in pair)
         if not same:
             apart += com(a.pop(), b.pop())
         horizontal += [n for u, v in zip(zip(*a, strict=True), zip(*b, strict=True), strict=True)
                        for n in com(np.array(u), np.array(v), each=False)]  # fmt: skip
         vertical += [n for u in a for v in b for n in com(u, v)]
-    for pool in ("max", "min"):
+    for pool in (pool for pool in pools if pool != "mean"):
         for w in range(1, WIDTH + 1):
-            for f in range(NB):
-                dims += com(*(block_b(p, x, w, pool, f) for x in pair))
+            for f in range(dim_filters):
+                dims += com(*(block_b(p, x, w, pool, f, pools) for x in pair))
     return np.array([*horizontal, *vertical, *apart, *dims])
 
 
 @pytest.mark.parametrize(
     "given",
-    [{}, {"filters": 3}, {"filters": 2 * D, "interaction": "attention"}],
-    ids=["paper", "filters of their own", "attention"],
+    [
+        {},
+        {"filters": 3},
+        {"filters": 2 * D, "interaction": "attention"},
+        {"pools": ["min", "mean"]},
+        {"pools": ["max"], "dim_filters": 0},
+        {"pools": ["mean"]},
+    ],
+    ids=["paper", "filters of their own", "attention", "two pools", "no block B", "means alone"],
 )
 def test_it_computes_the_papers_equations(given):
     net = model(**given)
@@ -96,7 +103,7 @@ def test_it_computes_the_papers_equations(given):
     logits = net(first, second, lengths, others).logits.detach().numpy()
     pairs = zip(sentences(first, lengths), sentences(second, others), strict=True)
     for row, pair in enumerate(pairs):
-        expected = by_hand(p, *pair, given.get("interaction"))
+        expected = by_hand(p, *pair, **{k: v for k, v in given.items() if k != "filters"})
         assert expected.shape == (net.comparisons,)
         np.testing.assert_allclose(compared[row], expected, atol=1e-9)
         hidden = np.tanh(p["head.hidden.0.weight"] @ expected + p["head.hidden.0.bias"])
@@ -166,7 +173,11 @@ def test_filters_of_each_dimension_are_a_grouped_convolution(width, few, monkeyp
     ("wrong", "said"),
     [
         ({"interaction": "atention"}, "no interaction 'atention': did you mean 'attention'"),
-        ({"width": 0}, "a width and filters of 1 or more, got 0, 4 and 2"),
+        ({"width": 0}, "filters of 1 or more, and dim_filters of 0 or more, got 0, 4 and 2"),
+        ({"dim_filters": -1}, "dim_filters of 0 or more, got 3, 4 and -1"),
+        ({"pools": ["max", "mode"]}, "no pool 'mode'"),
+        ({"pools": []}, "expected pools, each once"),
+        ({"pools": ["max", "max"]}, "expected pools, each once"),
     ],
 )
 def test_wrong_settings_are_refused(wrong, said):

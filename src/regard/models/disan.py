@@ -15,7 +15,9 @@ Language Understanding", AAAI 2018, arXiv 1709.04696.
     pair:  the same of [s_p ; s_h ; s_p - s_h ; s_p ⊙ s_h], both read by one encoder
 
 A word never looks at itself. The first word of the forward block and the last of the backward one
-look at nothing, and their s_j is 0. The softmax is over words, for each feature by itself. The
+look at nothing, and their s_j is 0. The softmax is over words, for each feature by itself.
+`weights="word"` has one weight for all features of a word, in blocks and source2token (additive
+scores, w^T tanh(W^1 h_i + W^2 h_j + b)): the usual attention that the paper compares with. The
 scores of a block are bounded by c, so the fused kernel sums without a maximum and never stores the
 n x n x d tensor; softmax and mask are its own.
 
@@ -32,6 +34,7 @@ drops its input too). A sentence without words has s = 0.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -39,6 +42,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import (
+    Additive,
     Attention,
     Directional,
     FeatureAdditive,
@@ -46,7 +50,12 @@ from regard.attention import (
     FeatureSum,
     Lengths,
     Mask,
+    Read,
+    Score,
+    Select,
+    Softmax,
     SourceToToken,
+    WeightedSum,
     Window,
 )
 from regard.errors import RequestError, nearest
@@ -56,7 +65,16 @@ from regard.layers.linear import linear
 from regard.models._sentence import Head, SentenceClassifier, SentencePair, words_of
 from regard.protocols import Inputs, states_of
 
-__all__ = ["DIRECTIONS", "DiSA", "DiSAN", "DiSANEncoder", "DiSANPair", "SourceToTokenPool"]
+__all__ = [
+    "DIRECTIONS",
+    "WEIGHTS",
+    "DiSA",
+    "DiSAN",
+    "DiSANEncoder",
+    "DiSANPair",
+    "SourceToTokenPool",
+    "Weights",
+]
 
 DIRECTIONS: Mapping[str, Callable[[], Mask]] = {
     "forward": lambda: Directional("forward"),
@@ -66,6 +84,42 @@ DIRECTIONS: Mapping[str, Callable[[], Mask]] = {
 """What a word of a block may look at: earlier words, later words, or all others."""
 
 
+@dataclass(frozen=True)
+class Weights:
+    """Parts of attention that weigh words.
+
+    Args:
+        block: the score of a block, from d and c.
+        pool: the score of source2token, from the size of its words.
+        select, read: of both.
+    """
+
+    block: Callable[[int, float], Score]
+    pool: Callable[[int], Score]
+    select: Callable[[], Select]
+    read: Callable[[], Read]
+
+
+WEIGHTS: Mapping[str, Weights] = {
+    "feature": Weights(
+        lambda size, scale: FeatureAdditive(size, size, size, scale=scale),
+        lambda size: SourceToToken(size, size),
+        FeatureSoftmax,
+        FeatureSum,
+    ),
+    "word": Weights(
+        lambda size, scale: Additive(size, size, size), SourceToToken, Softmax, WeightedSum
+    ),
+}
+"""One weight for each feature of a word, or one for all of them."""
+
+
+def _weights(name: str) -> Weights:
+    if name not in WEIGHTS:
+        raise RequestError(f"DiSAN has no weights {name!r}: {nearest(name, WEIGHTS)}")
+    return WEIGHTS[name]
+
+
 class DiSA(nn.Module):
     """A block of directional self-attention with a fusion gate.
 
@@ -73,7 +127,8 @@ class DiSA(nn.Module):
         inputs: size of x.
         size: d.
         direction: one of `DIRECTIONS`.
-        scale: c.
+        scale: c, where there is a weight for each feature.
+        weights: one of `WEIGHTS`.
         dropout: before each linear layer.
 
     Shapes:
@@ -81,7 +136,14 @@ class DiSA(nn.Module):
     """
 
     def __init__(
-        self, inputs: int, size: int, direction: str, *, scale: float = 5.0, dropout: float = 0.0
+        self,
+        inputs: int,
+        size: int,
+        direction: str,
+        *,
+        scale: float = 5.0,
+        weights: str = "feature",
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         if direction not in DIRECTIONS:
@@ -90,11 +152,12 @@ class DiSA(nn.Module):
             )
         self.dropout = dropout
         self.map = nn.Linear(inputs, size)  # W^h
+        parts = _weights(weights)
         self.attention = Attention(
-            score=FeatureAdditive(size, size, size, scale=scale),
+            score=parts.block(size, scale),
             mask=DIRECTIONS[direction](),
-            select=FeatureSoftmax(),
-            read=FeatureSum(),
+            select=parts.select(),
+            read=parts.read(),
             role="self",
         )
         self.gate_sum = nn.Linear(size, size, bias=False)  # W^f1
@@ -120,17 +183,19 @@ class SourceToTokenPool(nn.Module):
 
     Args:
         size: of a word's vector.
+        weights: one of `WEIGHTS`.
         dropout: of the vectors where they are scored.
 
     Shapes:
         u (B, T, size) and lengths (B,) to (B, size)
     """
 
-    def __init__(self, size: int, *, dropout: float = 0.0) -> None:
+    def __init__(self, size: int, *, weights: str = "feature", dropout: float = 0.0) -> None:
         super().__init__()
         self.dropout = dropout
+        parts = _weights(weights)
         self.attention = Attention(
-            score=SourceToToken(size, size), select=FeatureSoftmax(), read=FeatureSum(), role="word"
+            score=parts.pool(size), select=parts.select(), read=parts.read(), role="word"
         )
 
     def forward(
@@ -151,6 +216,7 @@ class DiSANEncoder(nn.Module):
         hidden: d, of each block; that of a word vector by default.
         directions: a block for each name of `DIRECTIONS`.
         scale: c.
+        weights: one of `WEIGHTS`.
         dropout: before each linear layer.
     """
 
@@ -161,16 +227,18 @@ class DiSANEncoder(nn.Module):
         hidden: int | None,
         directions: Sequence[str],
         scale: float,
+        weights: str,
         dropout: float,
     ) -> None:
         super().__init__()
         hidden = embed if hidden is None else hidden
         self.embed = Embed(vocab_size, embed, contextual=True)
         self.blocks = nn.ModuleList(
-            DiSA(embed, hidden, direction, scale=scale, dropout=dropout) for direction in directions
+            DiSA(embed, hidden, direction, scale=scale, weights=weights, dropout=dropout)
+            for direction in directions
         )
         self.size = hidden * len(self.blocks) if self.blocks else embed
-        self.pool = SourceToTokenPool(self.size, dropout=dropout)
+        self.pool = SourceToTokenPool(self.size, weights=weights, dropout=dropout)
 
     def forward(self, source: Inputs) -> Float[Tensor, "batch size"]:
         """The vector of each sentence."""
@@ -191,6 +259,7 @@ class DiSAN(SentenceClassifier):
         directions: a block for each: "forward", "backward" or "none". Without any, source2token
             reads the word vectors.
         scale: c, the bound of a block's scores.
+        weights: "feature", one for each feature of a word, or "word", one for all of them.
         ffn_dim: hidden units of the classifier.
         activation: of these: "elu", "relu" or "tanh".
         dropout: before each linear layer.
@@ -205,11 +274,12 @@ class DiSAN(SentenceClassifier):
         hidden: int | None = None,
         directions: Sequence[str] = ("forward", "backward"),
         scale: float = 5.0,
+        weights: str = "feature",
         ffn_dim: int = 300,
         activation: str = "elu",
         dropout: float = 0.25,
     ) -> None:
-        encoder = DiSANEncoder(vocab_size, embed, hidden, directions, scale, dropout)
+        encoder = DiSANEncoder(vocab_size, embed, hidden, directions, scale, weights, dropout)
         head = Head(
             encoder.size, num_classes, ffn_dim=ffn_dim, activation=activation, dropout=dropout
         )
@@ -224,7 +294,8 @@ class DiSANPair(SentencePair):
         num_classes: of the output.
         num_features: numbers that come with each pair.
         compare: how the two vectors are joined: one of `layers.pair_vectors.COMPARISONS`.
-        embed, hidden, directions, scale, ffn_dim, activation, dropout: as in `DiSAN`.
+        embed, hidden, directions, scale, weights, ffn_dim, activation, dropout: as in
+            `DiSAN`.
     """
 
     def __init__(
@@ -238,11 +309,12 @@ class DiSANPair(SentencePair):
         hidden: int | None = None,
         directions: Sequence[str] = ("forward", "backward"),
         scale: float = 5.0,
+        weights: str = "feature",
         ffn_dim: int = 300,
         activation: str = "elu",
         dropout: float = 0.25,
     ) -> None:
-        encoder = DiSANEncoder(vocab_size, embed, hidden, directions, scale, dropout)
+        encoder = DiSANEncoder(vocab_size, embed, hidden, directions, scale, weights, dropout)
         head = Head(
             self.joined(encoder.size, compare, num_features),
             num_classes,

@@ -18,7 +18,8 @@ Attention-Based Multi-Perspective Convolutional Neural Networks", SemEval 2016.
 
 At 300 dimensions and filters these are 52,536 numbers for a pair. Filters of one width are one
 product, whatever their pools. tanh grows with its argument, so of the filters with max and min it
-is taken behind the pool, and the convolutions of single dimensions are never stored.
+is taken behind the pool, and the convolutions of single dimensions are never stored. The paper's
+ablations are settings: fewer `pools`, `width=1`, and `dim_filters=0`, which leaves block B out.
 
 Shapes: sentences (B, T) and (B, U); block A (B, 3, widths, n_A), block B (B, 2, widths, n_B, D);
 D (B, T, U); logits (B, num_classes).
@@ -32,7 +33,7 @@ comparisons, as in a later released code. A sentence shorter than the widest fil
 zero vectors. Dropout, on word vectors and in the classifier, is ours.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import torch
@@ -109,28 +110,54 @@ INTERACTIONS: Mapping[str, tuple[type[nn.Module], int]] = {
 """What sentences know of each other before the filters, and how much longer its vectors are."""
 
 
+Pool = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""Over time, of x (B, N, n), where it is real (B, N, 1), and how much of it is (B,)."""
+
+
+def _largest(x: Tensor, real: Tensor, counts: Tensor) -> Tensor:
+    return x.masked_fill(~real, torch.finfo(x.dtype).min).amax(1)
+
+
+def _smallest(x: Tensor, real: Tensor, counts: Tensor) -> Tensor:
+    return x.masked_fill(~real, torch.finfo(x.dtype).max).amin(1)
+
+
+def _mean(x: Tensor, real: Tensor, counts: Tensor) -> Tensor:
+    return (x * real).sum(1) / counts[:, None].to(x.dtype)
+
+
+POOLS: Mapping[str, Pool] = {"max": _largest, "min": _smallest, "mean": _mean}
+"""Pools of block A; those of block B are "max" and "min"."""
+
+
 class Perspectives(nn.Module):
     """All filters of a sentence and their pools.
 
     Args:
         size: D, of a word vector.
         filters: n_A, for each pool.
-        dim_filters: n_B, for each dimension and pool.
+        dim_filters: n_B, for each dimension and pool; 0 for no block B.
         widths: of the filters, 1, 2, … words; ∞ is one more.
+        pools: of `POOLS`, P of them; block B has those of "max" and "min" among them, P_B.
 
     Shapes:
-        x (B, T, D) to block A (B, 3, widths, n_A), the pools of words (B, 3, D), and block B
-        (B, 2, widths, n_B, D)
+        x (B, T, D) to block A (B, P, widths, n_A), the pools of words (B, P, D), and block B
+        (B, P_B, widths, n_B, D)
     """
 
-    def __init__(self, size: int, filters: int, dim_filters: int, widths: int) -> None:
+    def __init__(
+        self, size: int, filters: int, dim_filters: int, widths: int, pools: Sequence[str]
+    ) -> None:
         super().__init__()
+        self.pools = tuple(pools)
+        self.dim_pools = tuple(pool for pool in pools if pool != "mean")
         spans = range(1, widths + 1)
-        of_all = [nn.Linear(size, w * 3 * filters, bias=False) for w in spans]
+        of_whole, of_dims = len(pools) * filters, len(self.dim_pools) * dim_filters
+        of_all = [nn.Linear(size, w * of_whole, bias=False) for w in spans]
         self.whole = nn.ModuleList(of_all)
-        self.whole_bias = nn.Parameter(torch.empty(widths, 3 * filters))
-        self.dims = nn.ParameterList(torch.empty(size, w, 2 * dim_filters) for w in spans)
-        self.dims_bias = nn.Parameter(torch.empty(widths, size, 2 * dim_filters))
+        self.whole_bias = nn.Parameter(torch.empty(widths, of_whole))
+        self.dims = nn.ParameterList(torch.empty(size, w, of_dims) for w in spans)
+        self.dims_bias = nn.Parameter(torch.empty(widths, size, of_dims))
         for w, whole, dims in zip(spans, of_all, self.dims, strict=True):  # as PyTorch's
             for weights, reads in (
                 ((whole.weight, self.whole_bias[w - 1]), w * size),
@@ -141,52 +168,52 @@ class Perspectives(nn.Module):
 
     def forward(self, x: Words, lengths: Sizes) -> tuple[Tensor, Tensor, Tensor]:
         """Filter and pool; at least as many words as the widest filter sees."""
-        words = torch.stack(_pools(x, real(lengths, x)[..., None], lengths, (x,) * 3), 1)
+        there = real(lengths, x)[..., None]
+        words = torch.stack([POOLS[pool](x, there, lengths) for pool in self.pools], 1)
         whole, dims = [], []
         for k, (layer, weight) in enumerate(zip(self.whole, self.dims, strict=True)):
             whole.append(self._whole(layer, self.whole_bias[k], x, lengths, k + 1))
-            dims.append(self._dims(weight, self.dims_bias[k], x, lengths))
-        return torch.stack(whole, 2), words, torch.stack(dims, 2)
+            if weight.numel():
+                dims.append(self._dims(weight, self.dims_bias[k], x, lengths))
+        none = x.new_zeros(len(x), 0, len(self.whole), 0, x.shape[-1])
+        return torch.stack(whole, 2), words, torch.stack(dims, 2) if dims else none
 
     def _whole(
         self, layer: nn.Module, bias: Tensor, x: Words, lengths: Sizes, width: int
-    ) -> Float[Tensor, "batch 3 filters"]:
-        """Block A of one width, all three pools."""
+    ) -> Float[Tensor, "batch pools filters"]:
+        """Block A of one width, all pools."""
         parts = linear(layer, x).unflatten(-1, (width, -1))  # a word's, for its places in windows
         size = x.shape[1] - width + 1
         shifted = [parts[:, k : k + size, k] for k in range(width)]
         response = sum(shifted[1:], shifted[0]) + bias.to(x.dtype)
         counts = lengths - (width - 1)
         there = real(counts, response)[..., None]
-        most, least, all_of_them = response.chunk(3, -1)
-        pooled = _pools(response, there, counts, (most, least, torch.tanh(all_of_them)))
-        return torch.stack([torch.tanh(pooled[0]), torch.tanh(pooled[1]), pooled[2]], 1)
+        found = []
+        for pool, part in zip(self.pools, response.chunk(len(self.pools), -1), strict=True):
+            if pool == "mean":
+                found.append(POOLS[pool](torch.tanh(part), there, counts))
+            else:
+                found.append(torch.tanh(POOLS[pool](part, there, counts)))
+        return torch.stack(found, 1)
 
     def _dims(
         self, weight: Tensor, bias: Tensor, x: Words, lengths: Sizes
-    ) -> Float[Tensor, "batch 2 filters dim"]:
-        """Block B of one width, both pools; a minimum is the maximum of what is negated."""
-        most, least = weight.chunk(2, -1)
-        response = largest_response(x, torch.cat([most, -least], -1), lengths)
-        most, least = response.chunk(2, -1)
-        response = torch.tanh(torch.cat([most, -least], -1) + bias.to(response.dtype))
-        return torch.stack(response.mT.chunk(2, 1), 1)
+    ) -> Float[Tensor, "batch pools filters dim"]:
+        """Block B of one width, all its pools; a minimum is the maximum of what is negated."""
+        signs = [1 if pool == "max" else -1 for pool in self.dim_pools]
+        parts = weight.chunk(len(signs), -1)
+        signed = [part if sign > 0 else -part for sign, part in zip(signs, parts, strict=True)]
+        response = largest_response(x, torch.cat(signed, -1), lengths)
+        parts = response.chunk(len(signs), -1)
+        signed = [part if sign > 0 else -part for sign, part in zip(signs, parts, strict=True)]
+        response = torch.tanh(torch.cat(signed, -1) + bias.to(response.dtype))
+        return torch.stack(response.mT.chunk(len(signs), 1), 1)
 
     def extra_repr(self) -> str:
         """Say the numbers of filters."""
-        return f"{self.whole_bias.shape[1] // 3} and {self.dims_bias.shape[2] // 2} for a dimension"
-
-
-def _pools(
-    like: Tensor, real: Tensor, counts: Tensor, x: tuple[Tensor, Tensor, Tensor]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Max, min and mean over time, each of its own x (B, N, n)."""
-    low = torch.finfo(like.dtype).min
-    return (
-        x[0].masked_fill(~real, low).amax(1),
-        x[1].masked_fill(~real, -low).amin(1),
-        (x[2] * real).sum(1) / counts[:, None].to(like.dtype),
-    )
+        of_whole = self.whole_bias.shape[1] // len(self.pools)
+        of_dims = self.dims_bias.shape[2] // max(len(self.dim_pools), 1)
+        return f"{of_whole} and {of_dims} for a dimension, {', '.join(self.pools)}"
 
 
 def units(
@@ -209,8 +236,9 @@ class MPCNN(nn.Module):
         num_features: numbers that come with each pair, joined to the comparisons.
         embed: size of a word vector.
         filters: n_A, that see all dimensions, for each pool.
-        dim_filters: n_B, for each dimension and pool.
+        dim_filters: n_B, for each dimension and pool; 0 leaves block B out.
         width: of the widest filter; there are filters of all widths from 1, and ∞.
+        pools: "max", "min" and "mean", or some of them; block B has no mean.
         interaction: "none", or "attention" (He et al. 2016).
         ffn_dim: hidden units of the classifier; the paper's are 250 for MSRP.
         dropout: on word vectors and in the classifier.
@@ -228,6 +256,7 @@ class MPCNN(nn.Module):
         filters: int = 300,
         dim_filters: int = 20,
         width: int = 3,
+        pools: Sequence[str] = ("max", "min", "mean"),
         interaction: str = "none",
         ffn_dim: int = 150,
         dropout: float = 0.0,
@@ -237,22 +266,28 @@ class MPCNN(nn.Module):
             raise RequestError(
                 f"MPCNN has no interaction {interaction!r}: {nearest(interaction, INTERACTIONS)}"
             )
-        if min(width, filters, dim_filters) < 1:
+        if min(width, filters) < 1 or dim_filters < 0:
             raise RequestError(
-                "MPCNN expected a width and filters of 1 or more, got "
-                f"{width}, {filters} and {dim_filters}"
+                "MPCNN expected a width and filters of 1 or more, and dim_filters of 0 or more, "
+                f"got {width}, {filters} and {dim_filters}"
             )
+        for pool in pools:
+            if pool not in POOLS:
+                raise RequestError(f"MPCNN has no pool {pool!r}: {nearest(pool, POOLS)}")
+        if not pools or len(set(pools)) < len(pools):
+            raise RequestError(f"MPCNN expected pools, each once, got {list(pools)}")
         self.vocab_size, self.num_classes, self.num_features = vocab_size, num_classes, num_features
         self.width, self.dropout = width, dropout
         self.embed = Embed(vocab_size, embed, contextual=True)
         made, factor = INTERACTIONS[interaction]
         self.interaction, size = made(), embed * factor
-        self.perspectives = Perspectives(size, filters, dim_filters, width)
+        self.perspectives = Perspectives(size, filters, dim_filters, width, pools)
         same, every = filters == size, width + 1
-        horizontal = 3 * filters * 2
-        vertical = 3 * (every**2 if same else width**2) * (filters + 2)
-        vertical += 0 if same else 3 * (size + 2)
-        self.comparisons = horizontal + vertical + 2 * width * dim_filters * (size + 2)
+        horizontal = len(pools) * filters * 2
+        vertical = len(pools) * (every**2 if same else width**2) * (filters + 2)
+        vertical += 0 if same else len(pools) * (size + 2)
+        of_dims = len(self.perspectives.dim_pools) * dim_filters
+        self.comparisons = horizontal + vertical + width * of_dims * (size + 2)
         self.head = Head(
             self.comparisons + num_features,
             num_classes,

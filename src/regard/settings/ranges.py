@@ -66,8 +66,8 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         **dict.fromkeys(
             """
             align dim embed ffn_dim head_dim hidden maxout pruned rank value_head_dim filters
-            dim_filters width widths character character_hidden characters context feature mark
-            more slices source_embed state
+            width widths character character_hidden characters context feature mark more slices
+            source_embed state
             """.split(),
             WIDTH,
         ),
@@ -97,6 +97,7 @@ RANGES: Mapping[str, Mapping[str, Range]] = {
         **dict.fromkeys(("core", "glimpse"), WIDTH),
         **dict.fromkeys(("convolutions", "glimpses", "ngrams", "parts", "paths"), LAYERS),
         "buckets": Range(1, 100_000_000),
+        "dim_filters": Range(0, 1_000_000),
         "in_channels": Range(1, 4096),
         "scales": Range(1, 16),
         **dict.fromkeys(("grid", "side"), Range(1, 4096)),

@@ -1,4 +1,7 @@
-"""Claims about trained systems (C36, C37, C50, C52, C61): recipes, three seeds, paired tests."""
+"""Claims about trained systems: recipes, three seeds, paired tests.
+
+C23, C36, C37, C46, C49, C50, C52, C54 and C61.
+"""
 
 import math
 import tempfile
@@ -14,7 +17,17 @@ from regard.inference.likelihood import likelihoods
 from regard.train.seeds import fit_seeds
 from regard.views.charts import Chart
 
-__all__ = ["dropout", "hops", "neighbors", "places_of_attention", "smoothing"]
+__all__ = [
+    "attending_layers",
+    "cross_attention_alone",
+    "dropout",
+    "hops",
+    "neighbors",
+    "parts_of_perspectives",
+    "places_of_attention",
+    "several_weights",
+    "smoothing",
+]
 
 SOUNDS = "pronunciation/transformer-cmudict"
 SMALL = (
@@ -119,3 +132,60 @@ def dropout(seeds: Sequence[int]) -> Measured:
     some = (*wider, "data.limit={train: 1000, dev: 200, test: 3000}", "train.epochs=60")
     forms = {"none": [*some, "model.dropout=0"], "dropout": [*some, "model.dropout=0.2"]}
     return compared(SOUNDS, forms, [("none", "dropout")], seeds, "per")
+
+
+def cross_attention_alone(seeds: Sequence[int]) -> Measured:
+    """A small Transformer for pronunciations, in which letters and phonemes see themselves alone.
+
+    Positions are sinusoids: relative ones are known to self-attention alone.
+    """
+    limit = "data.limit={train: 20000, dev: 200, test: 3000}"
+    some = (*SMALL, "model.position={kind: sinusoid}", limit, "train.epochs=5")
+    forms = {"whole": [*some], "cross-attention alone": [*some, "model.attention.window=1"]}
+    return compared(SOUNDS, forms, [("whole", "cross-attention alone")], seeds, "per")
+
+
+def attending_layers(seeds: Sequence[int]) -> Measured:
+    """ConvS2S for pronunciations, three decoder layers: the first of them attends, or all do."""
+    sizes = "embed: 64, encoder: [[3, 64, 3]], decoder: [[3, 64, 3]], dropout: 0.1"
+    limit = "data.limit={train: 20000, dev: 200, test: 3000}"
+    some = (f"model={{name: convs2s, {sizes}}}", *SMALL[3:], limit, "train.epochs=5")
+    forms = {"one layer": [*some, "model.attention=[1]"], "every layer": [*some]}
+    return compared(SOUNDS, forms, [("one layer", "every layer")], seeds, "per")
+
+
+def parts_of_perspectives(seeds: Sequence[int]) -> Measured:
+    """MPCNN on SICK relatedness, whole, without one part of it, and cosines of two vectors.
+
+    The cosines are those of BCNN: of mean word vectors, and of its one convolution.
+    """
+    some = ["train.epochs=3"]
+    cosines = "model={name: abcnn, embed: 100, attention: none, similarity: cosine, width: 3}"
+    forms = {
+        "cosines": [*some, cosines],
+        "one width": [*some, "model.width=1"],
+        "one pool": [*some, "model.pools=[max]"],
+        "filters of all features": [*some, "model.dim_filters=0"],
+        "whole": some,
+    }
+    pairs = [(name, "whole") for name in forms if name != "whole"]
+    return compared("similarity/mpcnn-sick", forms, pairs, seeds, "pearson")
+
+
+def several_weights(seeds: Sequence[int]) -> Measured:
+    """Questions: weights of words or features (DiSAN), a plain or a weighed sum of vectors (DME)."""
+    some = ["train.epochs=7"]
+    of_features = compared(
+        "classification/disan-questions",
+        {"words": [*some, "model.weights=word"], "features": some},
+        [("words", "features")],
+        seeds,
+    )
+    of_vectors = compared(
+        "classification/dme-questions",
+        {"sum": [*some, "model.mix=sum"], "weighed": some},
+        [("sum", "weighed")],
+        seeds,
+    )
+    values = {**of_features.values, **of_vectors.values}
+    return Measured(values, [*of_features.pictures, *of_vectors.pictures])

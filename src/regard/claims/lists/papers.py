@@ -68,8 +68,11 @@ STEPS = [
         "C46",
         "Attention in every layer of the decoder beats attention in one.",
         "Gehring 2017, Table 5",
-        note="Open: `translation/convs2s-multi30k model.attention=[1]`, three passes, 430 "
-        "CPU-seconds.",
+        Significant("every layer over one layer", "p of every layer over one layer", sign=-1),
+        "PER {every layer:.2f} with attention in three layers, {one layer:.2f} in the first alone",
+        "trainings:attending_layers",
+        seconds=300,
+        note="Open: not run yet.",
     ),
     Claim(
         "C47",
@@ -135,7 +138,23 @@ PAIRS = [
         "C49",
         "Several widths, pools and filters compared part by part beat one cosine of two vectors.",
         "He 2015",
-        note="Open: MPCNN without one of them at a time; the pools have no setting yet.",
+        AllOf(
+            (
+                Significant("whole over cosines", "p of whole over cosines"),
+                Significant("whole over one width", "p of whole over one width"),
+                Significant("whole over one pool", "p of whole over one pool"),
+                Significant(
+                    "whole over filters of all features", "p of whole over filters of all features"
+                ),
+            )
+        ),
+        "SICK: Pearson {whole:.2f}; {cosines:.2f} by cosines of two vectors; {one width:.2f} with "
+        "one width, {one pool:.2f} with one pool, {filters of all features:.2f} without filters "
+        "of single features",
+        "trainings:parts_of_perspectives",
+        seconds=390,
+        needs=("nli", "vectors/glove100.npz"),
+        note="Open: not run yet.",
     ),
     Claim(
         "C50",
@@ -248,9 +267,18 @@ SENTENCES = [
         "C54",
         "A weight for each feature, and weights over several vectors of a word, help.",
         "Shen 2018; Kiela 2018",
-        note="On made data weights over several vectors beat their plain sum "
-        "(tests/papers/test_dme.py). Open on text: one model with a weight for each feature and "
-        "with one for all, and with several vectors of a word and with their sum.",
+        AllOf(
+            (
+                Significant("features over words", "p of features over words"),
+                Significant("weighed over sum", "p of weighed over sum"),
+            )
+        ),
+        "questions: accuracy {features:.2f} with a weight for each feature, {words:.2f} with one "
+        "for each word; {weighed:.2f} with weights over two vectors, {sum:.2f} with their sum",
+        "trainings:several_weights",
+        seconds=330,
+        needs=("questions", "vectors/glove100.npz"),
+        note="Open: not run yet.",
     ),
     Claim(
         "C55",
