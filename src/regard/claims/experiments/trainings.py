@@ -173,7 +173,7 @@ def parts_of_perspectives(seeds: Sequence[int]) -> Measured:
 
 
 def several_weights(seeds: Sequence[int]) -> Measured:
-    """Questions: weights of words or features (DiSAN), a plain or a weighed sum of vectors (DME)."""
+    """Questions: weights of words or features (DiSAN), plain or weighed sums of vectors (DME)."""
     some = ["train.epochs=7"]
     of_features = compared(
         "classification/disan-questions",
