@@ -15,10 +15,11 @@ REASONS = {
         models/attention_via_attention.py:AttentionViaAttention models/bilstm_crf.py:BiLSTMCRF
         models/bran.py:BRAN models/disan.py:DiSANPair models/dme.py:DME models/dme.py:DMEPair
         models/dme.py:DMESentence models/gat.py:GAT models/lstm_a.py:LSTMA models/luong.py:Luong
-        models/marian.py:Marian models/memn2n.py:MemN2N models/moe.py:MoE models/ram.py:RAM
-        models/self_attentive.py:SelfAttentive models/self_attentive.py:SelfAttentivePair
-        models/show_attend_tell.py:ShowAttendTell models/srl_attention.py:DeepAttTagger
-        models/temporal_captioner.py:TemporalCaptioner models/transformer.py:Transformer
+        models/marian.py:Marian models/memn2n.py:MemN2N models/moe.py:MoE models/mpcnn.py:MPCNN
+        models/ram.py:RAM models/self_attentive.py:SelfAttentive
+        models/self_attentive.py:SelfAttentivePair models/show_attend_tell.py:ShowAttendTell
+        models/srl_attention.py:DeepAttTagger models/temporal_captioner.py:TemporalCaptioner
+        models/transformer.py:Transformer
     """,
     TASK: """
         tasks/generation/summarization.py:Summarization tasks/labels/base.py:Labeling
