@@ -168,8 +168,13 @@ SELF_ATTENTION = [
         "90 % right up to a distance of {1 layers:.0f}, {2 layers:.0f}, {4 layers:.0f} and "
         "{10 layers:.0f} with 1, 2, 4 and 10 layers",
         "reach:reach_by_layers",
-        seconds=100,
-        note="Open: not run yet.",
+        seconds=40,
+        note="Made data: the first symbol is asked for at the last place. n layers of width 3 can "
+        "see 2 n symbols back, and two layers do. More layers see no farther after 200 updates, "
+        "nor after 1,000 (UPDATES, one seed, 8 symbols): what is far away is not learned, though "
+        "it is in reach. Dilated convolutions learn 64 symbols in as many updates (C20). Whether "
+        "depth helps a translator was not measured; with 4 and 3 layers ConvS2S has BLEU 39.05 on "
+        "Multi30k.",
     ),
     Claim(
         "C25",
