@@ -60,11 +60,13 @@ def compared(
     seeds: Sequence[int],
     metric: str = "accuracy",
     also: Mapping[str, Callable[[Path], float]] | None = None,
+    title: str = "",
 ) -> Measured:
     """Scores of all forms, seed by seed, and the difference and p of some pairs of them.
 
     Args:
         also: what else is measured of each folder, by its name.
+        title: of the picture; the recipe by default.
     """
     values: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as root:
@@ -80,7 +82,7 @@ def compared(
             for name, system in systems.items():
                 values[f"{what}, {name}"] = [measure(Path(folder)) for folder in system.folders]
     bars = {name: values[name] for name in forms if name in values}
-    return Measured(values, [Chart(recipe, y=metric, bars=bars)])
+    return Measured(values, [Chart(title or recipe, y=metric, bars=bars)])
 
 
 def neighbors(seeds: Sequence[int]) -> Measured:
@@ -151,7 +153,8 @@ def attending_layers(seeds: Sequence[int]) -> Measured:
     limit = "data.limit={train: 20000, dev: 200, test: 3000}"
     some = (f"model={{name: convs2s, {sizes}}}", *SMALL[3:], limit, "train.epochs=5")
     forms = {"one layer": [*some, "model.attention=[1]"], "every layer": [*some]}
-    return compared(SOUNDS, forms, [("one layer", "every layer")], seeds, "per")
+    pairs = [("one layer", "every layer")]
+    return compared(SOUNDS, forms, pairs, seeds, "per", title="attention in ConvS2S's decoder")
 
 
 def parts_of_perspectives(seeds: Sequence[int]) -> Measured:
