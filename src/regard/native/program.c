@@ -1,4 +1,4 @@
-/* One step of a decoder that was recorded: a list of instructions, see program.h.
+/* One step of a decoder, or an encoder, that was recorded: a list of instructions, see program.h.
  *
  * Every row is computed as if it were alone, so what comes out for a sentence does not depend on its
  * batch. Threads share the sentences. A program may come from anywhere: what it would read and write
@@ -10,7 +10,7 @@
 
 #define L(field) REGARD_FIELD(slot, field)
 REGARD_API const int64_t regard_layout_program_slot[] = {
-    sizeof(slot), L(space), L(width), L(integers), L(compact), -1};
+    sizeof(slot), L(space), L(width), L(integers), L(compact), L(times), -1};
 #undef L
 #define L(field) REGARD_FIELD(operand, field)
 REGARD_API const int64_t regard_layout_program_operand[] = {
@@ -30,7 +30,7 @@ REGARD_API const int64_t regard_layout_program[] = {
 REGARD_API const int64_t regard_layout_program_call[] = {
     sizeof(program_call), L(sentences), L(width), L(step), L(keys), L(words), L(slots), L(past),
     L(block_width), L(blocks), L(block_rows), L(ancestors), L(starts), L(at), L(apart), L(size), L(work),
-    L(room), -1};
+    L(room), L(texts), L(spans), -1};
 #undef L
 
 static const int64_t MOST = (int64_t)1 << 40; /* no size is larger, so sums of a few do not overflow */
@@ -108,7 +108,7 @@ static int memory_fits(const program *p, const program_call *c, const instructio
     if (!held(p, c, own[KEYS], PER_SENTENCE, i->heads * keys * i->n)) return 0;
     if (!held(p, c, own[VALUES], PER_SENTENCE, i->heads * keys * i->m)) return 0;
     if (!lengths_fit(p, c, own[LENGTHS])) return 0;
-    return own[WEIGHTS] < 0 || held(p, c, own[WEIGHTS], PER_ROW, keys);
+    return own[WEIGHTS] < 0 || held(p, c, own[WEIGHTS], PER_ROW, i->heads * keys);
 }
 
 /* A cache: heads of n floats a key, so far from the beginning of a block's row. */
@@ -130,10 +130,29 @@ static int looks_back(const program *p, const program_call *c, const instruction
         return row(p, c, &i->a, i->heads * i->n) && cached(c, i->key_at, i->heads, i->n);
     return cached(c, i->key_at, i->heads, i->n) && cached(c, i->value_at, i->heads, i->m) &&
            row(p, c, &i->a, i->heads * i->n) && written(p, c, &i->y, i->heads * i->m) &&
+           (own[WEIGHTS] < 0 || held(p, c, own[WEIGHTS], PER_ROW, i->heads * c->past)) &&
            i->columns >= 0 && i->columns <= LONGEST_TABLE && by_distance(p, c, own[PACKED], i, i->n) &&
            by_distance(p, c, own[STATE], i, i->m) &&
            (!(i->kind & PAST_BIASED) || (i->columns > 0 && row(p, c, &i->c, i->heads * i->columns) &&
                                              p->slot[i->c.slot].space == CONSTANT));
+}
+
+/* Attention of the words of each text to each other; KEYS are biases of distances. */
+static int looks_around(const program *p, const program_call *c, const instruction *i) {
+    const int64_t most = (int64_t)1 << 20, *own = i->memory;
+    if (!c->spans || i->n < 1 || i->n > most || i->m < 1 || i->m > most) return 0;
+    if (i->heads < 1 || i->heads > most >> 8 || c->keys > most) return 0;
+    if (i->before < -1 || i->before > most || i->k < -1 || i->k > most) return 0;
+    if (i->columns < 0 || i->columns > LONGEST_TABLE || (i->columns && i->columns % 2 == 0)) return 0;
+    const operand *rows[] = {&i->a, &i->b, &i->c};
+    for (int k = 0; k < 3; k++)
+        if (!row(p, c, rows[k], i->heads * (k < 2 ? i->n : i->m)) || p->slot[rows[k]->slot].space != PER_ROW ||
+            rows[k]->by_step)
+            return 0;
+    return written(p, c, &i->y, i->heads * i->m) && p->slot[i->y.slot].space == PER_ROW &&
+           (own[WEIGHTS] < 0 || held(p, c, own[WEIGHTS], PER_ROW, i->heads * c->keys)) &&
+           by_distance(p, c, own[PACKED], i, i->n) && by_distance(p, c, own[STATE], i, i->m) &&
+           (!(i->kind & PAST_BIASED) || (own[KEYS] >= 0 && by_distance(p, c, own[KEYS], i, 1)));
 }
 
 /* One part of an attention over the source: all have their weights, a float for each key. */
@@ -182,8 +201,7 @@ static int attends(const program *p, const program_call *c, const instruction *i
     const int64_t keys = c->keys, *own = i->memory;
     if (!memory_fits(p, c, i)) return 0;
     if (i->op == ATTEND_DOT)
-        return row(p, c, &i->a, i->heads * i->n) && written(p, c, &i->y, i->heads * i->m) &&
-               (own[WEIGHTS] < 0 || i->heads == 1);
+        return row(p, c, &i->a, i->heads * i->n) && written(p, c, &i->y, i->heads * i->m);
     if (i->heads != 1 || !row(p, c, &i->b, i->n) || (c->starts && i->b.by_step)) return 0;
     if (i->op == ATTEND_COVERED)
         return row(p, c, &i->a, i->n) && row(p, c, &i->c, i->n) && written(p, c, &i->y, i->m) &&
@@ -253,6 +271,7 @@ static int instruction_fits(const program *p, const program_call *c, const instr
     case ATTEND_DOT: return attends(p, c, i);
     case ATTEND_PAST:
     case APPEND: return looks_back(p, c, i);
+    case ATTEND_WITHIN: return looks_around(p, c, i);
     case SCORE_DOT:
     case SCORE_PLACES:
     case SCORE_LOCATED:
@@ -272,14 +291,15 @@ static int fits(const program *p, const program_call *c, int64_t threads) {
         return 0;
     if (c->past && (!c->blocks || !c->block_rows || !c->ancestors)) return 0;
     if (c->width > 0 && c->sentences > (MOST >> 10) / c->width) return 0;
+    if (!sane(c->texts) || (c->spans && (c->width != 1 || c->starts || c->past))) return 0;
     for (int64_t i = 0; i < p->instructions; i++)
         if (!sane(p->code[i].w.in) || !sane(p->code[i].w2.in)) return 0;
     if (p->kind != FLOAT32 && rows_of_part(c, threads) > MOST / (widest_product(p) + 1)) return 0;
     int64_t room = threads * room_of_thread(p, c, threads);
     for (int64_t s = 0; s < p->slots; s++) {
         const slot *own = p->slot + s;
-        if (own->space < PER_ROW || own->space > CONSTANT || own->width < BY_WORDS || own->width >= MOST ||
-            (own->integers & ~1) || (own->compact & ~1))
+        if (own->space < PER_ROW || own->space > CONSTANT || own->width < BY_PAST || own->width >= MOST ||
+            own->times < 1 || own->times > MOST_TIMES || (own->integers & ~1) || (own->compact & ~1))
             return 0;
         if (c->at[s]) {
             if (!sane(c->size[s]) || c->apart[s] < c->size[s]) return 0;
@@ -318,10 +338,22 @@ static int ancestors_fit(const program_call *c) {
     return 1;
 }
 
+/* Whether the texts of an encoder are all its words, one behind the other, each no longer than `keys`. */
+static int spans_fit(const program_call *c) {
+    if (!c->spans) return 1;
+    if (c->spans[0]) return 0;
+    for (int64_t s = 0; s < c->texts; s++)
+        if (c->spans[s + 1] < c->spans[s] || c->spans[s + 1] > c->sentences ||
+            c->spans[s + 1] - c->spans[s] > c->keys)
+            return 0;
+    return c->spans[c->texts] == c->sentences;
+}
+
 /* Ids that are looked up, lengths and copied words that are given: contents of memory of others.
  * What an instruction makes of ids is checked too, as it is made. */
 static int contents(const program *p, const program_call *c) {
     if (!ancestors_fit(c)) return BAD_ID;
+    if (!spans_fit(c)) return BAD_SPAN;
     const int64_t latest = c->past && c->past <= c->step ? c->past - 1 : c->step;
     if (c->starts && !regard_within(c->starts, c->sentences, 0, latest + 1)) return BAD_SPAN;
     for (int64_t k = 0; k < p->instructions; k++) {
@@ -353,7 +385,9 @@ static void each_part(void *context, int64_t begin, int64_t end) {
     const program *p = all->p;
     const program_call *c = all->c;
     for (int64_t part = begin; part < end; part++) {
-        const int64_t first = c->sentences * part / all->parts, last = c->sentences * (part + 1) / all->parts;
+        const int64_t count = c->spans ? c->texts : c->sentences;
+        const int64_t begun = count * part / all->parts, ended = count * (part + 1) / all->parts;
+        const int64_t first = c->spans ? c->spans[begun] : begun, last = c->spans ? c->spans[ended] : ended;
         if (first == last) continue;
         float *base[MOST_SLOTS];
         for (int64_t s = 0; s < p->slots; s++) {
@@ -362,8 +396,8 @@ static void each_part(void *context, int64_t begin, int64_t end) {
             base[s] = all->base[s] + row * all->apart[s] * (own->integers ? 2 : 1);
         }
         float *own = all->scores + part * room_of_thread(p, c, all->parts);
-        program_part t = {p, c, first, last - first, (last - first) * c->width, base, all->apart,
-                                own, {0}};
+        program_part t = {p,         c,    first,      last - first, (last - first) * c->width, begun,
+                          ended - begun, base, all->apart, own,          {0}};
         if (p->kind != FLOAT32)
             t.narrow = narrow_at(own + room_of_scores(c), rows_of_part(c, all->parts), widest_product(p));
         REGARD_DISPATCH(run_part, (&t, all->failed + part));
@@ -381,7 +415,8 @@ REGARD_API int regard_program_step(const void *plan, const void *call, int32_t t
     const program *p = plan;
     const program_call *c = call;
     if (threads > 64) threads = 64;
-    if (threads > c->sentences) threads = (int32_t)c->sentences;
+    const int64_t apart_at_most = c->spans ? c->texts : c->sentences;
+    if (threads > apart_at_most) threads = (int32_t)apart_at_most;
     if (threads < 1) threads = 1;
     if (!fits(p, c, threads)) return BAD_PLAN;
     if (c->sentences < 1 || c->width < 1) return WELL;

@@ -1,9 +1,11 @@
-/* The step of a decoder as instructions over rows: what program.c and its template share.
+/* The step of a decoder, or an encoder, as instructions over rows: what program.c and its template share.
+ *
+ * The rows of a decoder are hypotheses, those of an encoder the words of all texts, without padding.
  *
  * A slot holds a value: a row of floats (or 64-bit integers) for each hypothesis, a row for each
  * sentence, or one row for all. Slots without an address lie in the work space, their rows `wide`
  * floats apart with zeros behind, or as many as they have where they are compact. Some slots are as
- * wide as the memory has keys, or as the output has words. decode/program/lowering.py writes
+ * wide as the memory or a cache has keys, or as the output has words. decode/program/lowering.py writes
  * programs; every operand of every instruction is checked against its slot before a step runs. */
 #ifndef REGARD_PROGRAM_H
 #define REGARD_PROGRAM_H
@@ -12,10 +14,10 @@
 #include "int8_products.h"
 
 enum { PER_ROW, PER_SENTENCE, CONSTANT };
-enum { BY_KEYS = -1, BY_WORDS = -2 }; /* widths that a call decides */
+enum { BY_KEYS = -1, BY_WORDS = -2, BY_PAST = -3 }; /* widths that a call decides */
 
 typedef struct {
-    int64_t space, width, integers, compact;
+    int64_t space, width, integers, compact, times; /* times: rows have as many parts of this width */
 } slot;
 
 /* Where a row's numbers lie: item offset + by_step * step + i * stride of a slot's row. The step is that
@@ -26,12 +28,13 @@ typedef struct {
 
 enum { GATHER, COPY, LINEAR, BINARY, UNARY, LSTM, GRU, ATTEND_ADDITIVE, ATTEND_COVERED, ATTEND_DOT,
        NORM, LOG_SOFTMAX, GLU, MIXTURE, COMPARE, FILL, PICK, MASK, EXPERTS, ATTEND_PAST, APPEND,
-       SCORE_DOT, SCORE_PLACES, SCORE_LOCATED, LOWER_AGAIN, SELECT, READ, WHOLE, LOOKUP, CHOOSE, TAKE, TAKE_ID, INSTRUCTIONS };
+       SCORE_DOT, SCORE_PLACES, SCORE_LOCATED, LOWER_AGAIN, SELECT, READ, WHOLE, LOOKUP, CHOOSE, TAKE, TAKE_ID,
+       ATTEND_WITHIN, INSTRUCTIONS };
 enum { ADD, SUBTRACT, MULTIPLY, MAXIMUM, MINIMUM };         /* BINARY; the last of WHOLE alone */
 enum { TANH, SIGMOID, POSITIVE, SILU, SCALE, SHIFT };       /* UNARY; LINEAR: one more, 0 is none */
 enum { EQUAL, AT_LEAST, UNEQUAL, BELOW };                   /* COMPARE */
 enum { GRU_BEFORE = 1, GRU_KEEP = 2, GRU_INSIDE = 4 };      /* GRU */
-enum { PAST_ONLY = 1, PAST_BIASED = 2 };                     /* ATTEND_PAST */
+enum { PAST_ONLY = 1, PAST_BIASED = 2 };                     /* ATTEND_PAST; ATTEND_WITHIN the second */
 enum { SELECT_ALL, SELECT_SMOOTH, SELECT_AT_STEP, SELECT_STOPPED, SELECT_PREDICTED, SELECT_SPARSEMAX,
        SELECT_ENTMAX, SELECT_BEST }; /* SELECT */
 enum { KEYS, PACKED, VALUES, LENGTHS, WEIGHTS, STATE, NEW_STATE, MEMORY }; /* slots of a memory */
@@ -62,13 +65,16 @@ typedef struct {
     const int64_t *size;  /* and how many of a row may be touched */
     float *work;
     int64_t room; /* floats of it */
+    int64_t texts;        /* of an encoder, whose rows are words: `sentences` of them, and width is 1 */
+    const int64_t *spans; /* (texts + 1): where each text begins, and the last ends; NULL: a decoder */
 } program_call;
 
-enum { MOST_SLOTS = 1024, LONGEST_TABLE = 1024, MOST_FILTERS = 64 };
+enum { MOST_SLOTS = 1024, LONGEST_TABLE = 1024, MOST_FILTERS = 64, MOST_TIMES = 4096 };
 
 /* Floats of a memory's weights, or a row of a work slot, of so many keys and words. */
 static inline int64_t width_of(const program_call *c, const slot *s) {
-    return s->width == BY_KEYS ? c->keys : s->width == BY_WORDS ? c->words : s->width;
+    const int64_t n = s->width;
+    return s->times * (n == BY_KEYS ? c->keys : n == BY_WORDS ? c->words : n == BY_PAST ? c->past : n);
 }
 static inline int64_t room_of(const program_call *c, const slot *s) {
     const int64_t n = width_of(c, s) * (s->integers ? 2 : 1);
@@ -86,6 +92,7 @@ static inline int64_t most_keys(const program_call *c) { return c->keys > c->pas
 
 /* The most hypotheses of one of so many parts, and the widest row of a product. */
 static inline int64_t rows_of_part(const program_call *c, int64_t parts) {
+    if (c->spans) return c->sentences;
     return (c->sentences + parts - 1) / parts * c->width;
 }
 static inline int64_t widest_product(const program *p) {
@@ -106,11 +113,12 @@ static inline int64_t room_of_thread(const program *p, const program_call *c, in
     return room_of_scores(c) + wide(narrow);
 }
 
-/* A part of the sentences: where each slot's first row of it lies, and how far the next is. */
+/* A part of the sentences or texts: where each slot's first row of it lies, and how far the next is. */
 typedef struct {
     const program *p;
     const program_call *c;
     int64_t first, sentences, rows;
+    int64_t text, texts; /* of an encoder */
     float **base;
     int64_t *apart; /* in items */
     float *scores;  /* room_of_scores */

@@ -278,7 +278,7 @@ def test_a_program_that_does_not_fit_its_slots_touches_nothing(name, monkeypatch
     decoder.step(tokens, _apart(decoding))
     dice, refused, count = random.Random(5), 0, 400
     for _ in range(count):
-        code, slots = bytes(decoder._code), bytes(decoder._slots)
+        code, slots = bytes(decoder._compiled.code), bytes(decoder._compiled.slots)
         _spoil(dice, decoder)
         monkeypatch.setattr(recorded_decoder, "STEP", STEP)
         try:
@@ -286,8 +286,8 @@ def test_a_program_that_does_not_fit_its_slots_touches_nothing(name, monkeypatch
         except (RuntimeError, IndexError, MemoryError):
             refused += 1
         finally:
-            ctypes.memmove(decoder._code, code, len(code))
-            ctypes.memmove(decoder._slots, slots, len(slots))
+            ctypes.memmove(decoder._compiled.code, code, len(code))
+            ctypes.memmove(decoder._compiled.slots, slots, len(slots))
     assert count / 3 < refused <= count
     decoder.step(tokens, _apart(decoding))
 
@@ -295,7 +295,7 @@ def test_a_program_that_does_not_fit_its_slots_touches_nothing(name, monkeypatch
 def _spoil(dice, decoder):
     """Change one number of a program that Python does not vouch for."""
     value = dice.choice([-1, 0, 1, 2, 3, 7, 16, 33, 1000, 2**31, 2**40, 2**62, -(2**62)])
-    one: CInstruction = dice.choice(decoder._code)
+    one: CInstruction = dice.choice(decoder._compiled.code)
     what = dice.randrange(6)
     if what == 0:
         setattr(
@@ -307,7 +307,7 @@ def _spoil(dice, decoder):
         one.memory[dice.randrange(len(MEMORY))] = dice.choice([value, dice.randrange(40)])
     elif what == 3:
         free = [i for i, s in enumerate(decoder.lowered.slots) if s.value is None]
-        slot: CSlot = decoder._slots[dice.choice(free)]
+        slot: CSlot = decoder._compiled.slots[dice.choice(free)]
         setattr(slot, dice.choice(["width", "compact"]), value)
     else:
         operand = getattr(one, dice.choice("yzabc"))

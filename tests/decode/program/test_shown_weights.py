@@ -26,6 +26,7 @@ SHOWN = [
     "temporal",
     "arsg",
     "show-attend-tell",
+    "paulus",
 ]
 BY_NAME = {str(case): case for case in CASES}
 
@@ -142,11 +143,3 @@ def test_who_wants_calls_sees_those_of_the_model():
     with watch(model, tiles=True) as tiled:
         BEAM(model, given)
     assert len(tiled["attention"].kept) > 2
-
-
-def test_self_attention_is_shown_by_the_model(monkeypatch):
-    model, given = built("paulus")
-    _, seen = seen_of(model, given)
-    assert shows(model) is None
-    monkeypatch.setenv("REGARD_PROGRAM", "0")
-    assert_seen(seen, seen_of(model, given)[1])

@@ -16,6 +16,7 @@ from regard.decode.program.rows import (
     PER_ROW,
     PER_SENTENCE,
     ByKeys,
+    HeadWeights,
     Integers,
     NoTensor,
     NotLowered,
@@ -124,8 +125,10 @@ def leave(low: "Lowering", number: int) -> None:
 
 def _leave(low: "Lowering", number: int) -> None:
     value = low.get(number)
-    if isinstance(value, ByKeys):
+    if isinstance(value, ByKeys | HeadWeights):
         _named(low, number, value.slot)
+        if getattr(value, "heads_first", False):
+            low.turned.add(number)
         return
     _check_order(low, value)
     if isinstance(value, Integers):

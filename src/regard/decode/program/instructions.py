@@ -17,6 +17,7 @@ __all__ = [
     "BINARY",
     "BLOCK",
     "BY_KEYS",
+    "BY_PAST",
     "BY_WORDS",
     "GRU_BEFORE",
     "GRU_INSIDE",
@@ -81,6 +82,7 @@ NAMES = (
     "CHOOSE",
     "TAKE",
     "TAKE_ID",
+    "ATTEND_WITHIN",
 )
 BLOCK = 16
 """A product reads floats in multiples of this."""
@@ -101,7 +103,7 @@ MOST_FILTERS = 64
 """The most filters over weights of a score."""
 LONGEST_TABLE = 1024
 """The most distances that a table of ATTEND_PAST tells apart."""
-BY_KEYS, BY_WORDS = -1, -2
+BY_KEYS, BY_WORDS, BY_PAST = -1, -2, -3
 MEMORY = ("keys", "packed", "values", "lengths", "weights", "state", "new_state")
 
 
@@ -122,6 +124,7 @@ class Slot:
     Args:
         value: the number of an input or output of the program, whose tensor a call brings.
         constant: the tensor of one row for all.
+        times: a row has as many parts of this width.
     """
 
     space: int
@@ -130,6 +133,7 @@ class Slot:
     compact: bool = False
     value: int | None = None
     constant: Tensor | None = None
+    times: int = 1
 
 
 @dataclass
@@ -220,6 +224,8 @@ class Lowered:
         keys: how many keys the memory has; None: there is no memory.
         words: how many words may be written, where that varies; else None.
         products: multiplications a row.
+        turned: tensors whose second and third axes are exchanged in C: it writes (B, W, heads,
+            keys) of what is (B, heads, W, keys), and reads memories (B, keys, heads, size).
     """
 
     program: Program
@@ -236,6 +242,7 @@ class Lowered:
     caches: dict[str, GrowingMemory] = field(default_factory=dict)
     past: Any = None
     block: int = 0
+    turned: set[int] = field(default_factory=set)
 
 
 def _numbers(*names: str) -> list[tuple[str, type]]:
@@ -245,7 +252,7 @@ def _numbers(*names: str) -> list[tuple[str, type]]:
 class CSlot(ctypes.Structure):
     """C's `slot`."""
 
-    _fields_ = _numbers("space", "width", "integers", "compact")
+    _fields_ = _numbers("space", "width", "integers", "compact", "times")
 
 
 class COperand(ctypes.Structure):
@@ -294,6 +301,8 @@ class CCall(ctypes.Structure):
         "size",
         "work",
         "room",
+        "texts",
+        "spans",
     )
 
 

@@ -60,13 +60,16 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
     return add
 
 
-def lower(program: Program, *, apart: bool = False) -> Lowered:
+def lower(
+    program: Program, *, apart: bool = False, kind: "type[Lowering] | None" = None
+) -> Lowered:
     """The instructions of a folded program.
 
     What C has no instruction for is left to PyTorch, between pieces of C.
 
     Args:
         apart: inputs side by side are multiplied one by one: as bytes each has a step of its own.
+        kind: what lowers it; None: `Lowering`, for the steps of decoders.
 
     Raises:
         NotLowered: nothing would be left for C, or a part of it has no such form.
@@ -83,7 +86,7 @@ def lower(program: Program, *, apart: bool = False) -> Lowered:
     by_torch: dict[int, str] = {}
     while True:
         try:
-            return Lowering(program, apart).run(by_torch)
+            return (kind or Lowering)(program, apart).run(by_torch)
         except NoTensor as error:
             if error.number in by_torch:
                 raise NotLowered(str(error)) from error
@@ -111,6 +114,7 @@ class Lowering:
         self.entered: dict[int, int] = {}
         self.made: dict[int, int] = {}
         self.aliases: dict[int, int] = {}
+        self.turned: set[int] = set()
         self.keys: Any = None
         self.words: Any = None
         self.past: Any = None
@@ -151,8 +155,8 @@ class Lowering:
                 self._lower(node)
             except NotLowered as error:
                 self._restore(before)
-                boundary.host(self, node, str(error))
-        boundary.leave_all(self)
+                self.host(node, str(error))
+        self.leave_all()
         read = self._read()
         return Lowered(
             self.program,
@@ -169,7 +173,20 @@ class Lowering:
             self.caches,
             self.past,
             self.block,
+            self.turned,
         )
+
+    def host(self, node: Node, why: str) -> None:
+        """Let PyTorch compute a node."""
+        boundary.host(self, node, why)
+
+    def leave_all(self) -> None:
+        """Have every output as a tensor."""
+        boundary.leave_all(self)
+
+    def of_places(self, table: RowValue, axis: RowAxis) -> RowValue:
+        """The row of a table for the place of each word, where rows are words."""
+        raise NotLowered("a slice that depends on sizes")
 
     @property
     def cached(self) -> dict[int, Leaf]:

@@ -39,10 +39,12 @@ from regard.decode.program.instructions import (
 )
 from regard.decode.program.lowering import Lowering, handles, weight_of
 from regard.decode.program.lowering_past import asked_row, attend_past, named
+from regard.decode.program.lowering_words import WordLowering, attend_within
 from regard.decode.program.recorder import Node
 from regard.decode.program.rows import (
     PER_ROW,
     ByKeys,
+    HeadWeights,
     NotLowered,
     Parts,
     RowAxis,
@@ -76,11 +78,12 @@ def attend(low: Lowering, node: Node, query: Any, key: Any, value: Any = None, *
     why = altered(call)
     if why is not None:
         raise NotLowered(why)
+    if isinstance(low, WordLowering):
+        attend_within(low, node, query, key, call, how)
+        return
     if not isinstance(key, Memory) or value is not None or key.turned is not None:
         raise NotLowered("attend to what is no memory")
     if attend_past(low, node, query, key, call, how.get("at")):
-        if node.out.weights is not None:
-            raise NotLowered("weights of what was written")
         return
     if type(read) is not WeightedSum or how.get("position") is not None or how.get("mask"):
         raise NotLowered(f"attend with {named(call)}")
@@ -193,10 +196,15 @@ def _dot(
     axes = low.symbols.axes(low.program.shapes[node.out.context.index])
     made = low.fresh(heads * m, axes)
     if node.out.weights is not None:
-        if heads > 1:
-            raise NotLowered("weights of several heads")
-        memory["weights"] = low.slot(BY_KEYS)
-        low.values[node.out.weights.index] = ByKeys(memory["weights"])
+        slot = memory["weights"] = low.slot(BY_KEYS, times=heads)
+        labels = [low.symbols.label(n) for n in low.program.shapes[node.out.weights.index]]
+        low.values[node.out.weights.index] = (
+            HeadWeights(slot, labels[2:3] == ["W"]) if key.heads else ByKeys(slot)
+        )
+    if key.heads:
+        low.turned |= {
+            n for n, slot in low.entered.items() if slot in (memory["keys"], memory["values"])
+        }
     low.emit(
         "ATTEND_DOT",
         n=n,
@@ -205,6 +213,7 @@ def _dot(
         x=scale / select.temperature,
         memory=memory,
         kind=READ_SCALES.index(read.scale),
+        before=int(key.heads),
         y=Operand(made.slot),
         a=low.operand(x),
     )

@@ -22,6 +22,7 @@ from regard.attention import (
 )
 from regard.decode.program.boundary import parts_of
 from regard.decode.program.instructions import (
+    BY_PAST,
     LONGEST_TABLE,
     PAST_BIASED,
     PAST_ONLY,
@@ -31,7 +32,15 @@ from regard.decode.program.instructions import (
 )
 from regard.decode.program.lowering import Lowering, handles, weight_of
 from regard.decode.program.recorder import Node
-from regard.decode.program.rows import CONSTANT, PER_ROW, NotLowered, RowAxis, RowValue, Sum
+from regard.decode.program.rows import (
+    CONSTANT,
+    PER_ROW,
+    HeadWeights,
+    NotLowered,
+    RowAxis,
+    RowValue,
+    Sum,
+)
 from regard.decode.program.tree import Extent
 
 __all__ = ["asked_row", "attend_past", "named"]
@@ -93,8 +102,8 @@ def attend_past(low: Lowering, node: Node, query: Any, memory: Any, call: Any, a
     )
     if not known or call.carry is not None or getattr(read, "scale", None) is not None:
         raise NotLowered(f"attend with {named(call)}")
-    if memory.mask is not None or node.out.weights is not None:
-        raise NotLowered("attend to a cache with a mask, or with weights")
+    if memory.mask is not None:
+        raise NotLowered("attend to a cache with a mask")
     if at is not None and at != Extent(low.past.c - 1, 1, low.past.symbols):
         raise NotLowered("a query at another place than the last")
     keys, values = (low.program.shapes[x.index] for x in (own, memory.value))
@@ -104,6 +113,9 @@ def attend_past(low: Lowering, node: Node, query: Any, memory: Any, call: Any, a
     if "c" in more and call.select.temperature != 1:
         raise NotLowered("biases and a temperature")
     made = low.fresh(heads * m, low.symbols.axes(low.program.shapes[node.out.context.index]))
+    if node.out.weights is not None:
+        slots["weights"] = low.slot(BY_PAST, times=heads)
+        low.values[node.out.weights.index] = HeadWeights(slots["weights"])
     low.emit(
         "ATTEND_PAST",
         kind=kind + (PAST_BIASED if "c" in more else 0),

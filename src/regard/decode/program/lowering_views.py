@@ -168,7 +168,10 @@ def cut(
             return value
         raise NotLowered(f"a slice of an axis {axis.label}")
     if isinstance(end, Extent):
-        raise NotLowered("a slice that depends on sizes")
+        whole = dim == start == 0 and value.space == CONSTANT and low.symbols.label(end) == "W"
+        if not whole or step != 1:
+            raise NotLowered("a slice that depends on sizes")
+        return low.of_places(value, axis)
     n = axis.size
     start = max(start + n, 0) if start < 0 else min(start, n)
     end = n if end is None or end > n else end + n if end < 0 else end

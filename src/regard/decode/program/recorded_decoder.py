@@ -5,7 +5,6 @@ import logging
 import weakref
 from dataclasses import replace
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -14,22 +13,11 @@ from torch import Tensor, nn
 from regard import native
 from regard.attention.recording import active, wants_calls
 from regard.decode.program.caches import PackedPast
-from regard.decode.program.instructions import (
-    MEMORY,
-    NAMES,
-    STEP,
-    CCall,
-    CInstruction,
-    COperand,
-    CProgram,
-    CSlot,
-    Instruction,
-    Lowered,
-)
+from regard.decode.program.compiled import CompiledProgram
+from regard.decode.program.instructions import STEP, CCall, Lowered
 from regard.decode.program.packed_weights import Panels
 from regard.decode.program.recorder import NotRecorded
 from regard.decode.program.replay import Binding, store, with_lengths
-from regard.decode.program.rows import NotLowered
 from regard.decode.program.shown_weights import show
 from regard.decode.program.staggered import Staggered, by_steps, joined, own_steps, unjoined_reason
 from regard.decode.program.step_values import (
@@ -40,7 +28,7 @@ from regard.decode.program.step_values import (
     size_of,
     weak_references,
 )
-from regard.decode.program.tree import Ref, leaves, map_leaves, refs, tensors
+from regard.decode.program.tree import Ref, map_leaves, refs, tensors
 from regard.decode.program.work_space import WorkSpace, wide
 from regard.decode.program.written import CACHES, addresses_of, as_memories, blocks_of
 from regard.errors import RequestError
@@ -52,8 +40,6 @@ __all__ = ["RecordedDecoder", "say_watched"]
 log = logging.getLogger(__name__)
 
 MOST_THREADS = 64
-SETTINGS = ("kind", "n", "m", "k", "heads", "before", "columns", "key_at", "value_at", "x")
-"""What an instruction has in C as it has it here."""
 
 
 class RecordedDecoder(Panels):
@@ -71,31 +57,10 @@ class RecordedDecoder(Panels):
     def __init__(self, model: nn.Module, lowered: Lowered, precision: str = "float32") -> None:
         super().__init__(model, precision)
         self.normalized = bool(getattr(model, "normalized", False))
-        # Nodes know the model, which they must not keep; instructions know its weights.
-        self._constants = _read_by_torch(model, lowered)
-        program = replace(lowered.program, nodes=[], constants={})
-        slots = [replace(slot, constant=None) for slot in lowered.slots]
-        self.lowered = replace(lowered, program=program, slots=slots, code=[])
-        count = len(lowered.slots)
-        self._code = (CInstruction * len(lowered.code))()
-        for to, one in zip(self._code, lowered.code, strict=True):
-            self._fill(to, one)
-        products = [w for one in self._code for w in (one.w, one.w2)]
-        self._widest = max((w.inputs for w in products), default=0)
-        self._slots = (CSlot * count)()
-        self._places = SlotPlaces(count)
-        for number, slot in enumerate(lowered.slots):
-            self._slots[number] = CSlot(slot.space, slot.width, slot.integers, slot.compact)
-            if slot.constant is not None:
-                self._places.put(number, self._hold(slot.constant), slot.width)
-        self._pieces = [
-            (
-                self._piece(begin, end),
-                [Host(host.node) for host in lowered.hosts if host.at == end],
-            )
-            for begin, end in pairwise([0, *_ends(lowered)])
-        ]
+        self._compiled = CompiledProgram(model, lowered, precision)
+        self.lowered = self._compiled.lowered
         self._hosts = [host.node for host in lowered.hosts]
+        program = lowered.program
         self._memories = refs(program.inputs["memories"])
         self._beside, self._carried = (  # without caches
             {name: x for name, x in tree["carried"].items() if name not in lowered.caches}
@@ -116,33 +81,12 @@ class RecordedDecoder(Panels):
     @property
     def instructions(self) -> int:
         """How many there are."""
-        return len(self._code)
+        return len(self._compiled)
 
     @property
     def pieces(self) -> int:
         """How many pieces of C they are, between which PyTorch computes."""
-        return sum(piece.instructions > 0 for piece, _ in self._pieces)
-
-    def _piece(self, begin: int, end: int) -> CProgram:
-        """The plan of some of the instructions."""
-        at = ctypes.addressof(self._code) + begin * ctypes.sizeof(CInstruction)
-        slots = ctypes.addressof(self._slots)
-        return CProgram(end - begin, len(self._slots), self._kind, at, slots)
-
-    def _fill(self, to: CInstruction, one: Instruction) -> None:
-        to.op = NAMES.index(one.op)
-        for name in SETTINGS:
-            setattr(to, name, getattr(one, name))
-        for name, operand in one.operands.items():
-            place = COperand(operand.slot, operand.offset, operand.by_step, operand.stride)
-            setattr(to, name, place)
-        for i, name in enumerate(MEMORY):
-            to.memory[i] = one.memory.get(name, -1)
-        for name in ("w", "w2"):
-            pair = getattr(one, name)
-            if pair is not None:
-                weight, bias = pair
-                setattr(to, name, self._matrix([weight], None if bias is None else [bias]))
+        return sum(piece.instructions > 0 for piece, _ in self._compiled.pieces)
 
     def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """As the model."""
@@ -214,13 +158,15 @@ class RecordedDecoder(Panels):
             [weakref.ref(x) for x in own],
             weak_references(decoding.memories),
             binding,
-            self._places.copy(),
+            self._compiled.places.copy(),
         )
         given = {id(x) for x in own}
         for number, x in binding.values.items():
             slot = self.lowered.entered.get(number)
             if slot is not None and x.dim():
-                batch.places.read(slot, x, len(x), borrowed=id(x) in given)
+                turned = number in self.lowered.turned
+                own_form = x.transpose(1, 2) if turned else x
+                batch.places.read(slot, own_form, len(x), borrowed=not turned and id(x) in given)
         binding.values.clear()  # the batch belongs to its decoder
         self._last = batch
         return batch
@@ -275,13 +221,13 @@ class RecordedDecoder(Panels):
             if slot is not None:
                 places.read(slot, x, sentences if lowered.slots[slot].space else rows)
         keys, words = (size_of(x, sizes) for x in (lowered.keys, lowered.words))
-        values = StepValues(lowered, sizes, {**self._constants, **binding.values})
+        values = StepValues(lowered, sizes, {**self._compiled.constants, **binding.values})
         for number, slot in lowered.made.items():
-            values[number] = torch.empty(values.shape(number), dtype=lowered.program.dtypes[number])
-            places.read(slot, values[number], sentences if lowered.slots[slot].space else rows)
+            made = values.made(number)
+            places.read(slot, made, sentences if lowered.slots[slot].space else rows)
         later = [n for node in self._hosts for n in node.makes if n in lowered.entered]
         for number in later:  # until they are made nothing of them can be read
-            places.put(lowered.entered[number], ctypes.addressof(self._slots), 0)
+            places.put(lowered.entered[number], ctypes.addressof(self._compiled.slots), 0)
         if self._hosts:
             values |= zip(self._memories, tensors(self._memories_of(decoding)), strict=True)
         past = 0 if written is None else len(written.blocks)
@@ -290,8 +236,7 @@ class RecordedDecoder(Panels):
         threads = min(native.threads(rows * lowered.products), MOST_THREADS)
         space = WorkSpace(sentences, rows, keys, words, wide(past), threads)
         if space not in batch.rooms:
-            widest = None if self.precision == "float32" else self._widest
-            batch.rooms[space] = space.floats(lowered.slots, places, widest)
+            batch.rooms[space] = space.floats(lowered.slots, places, self._compiled.widest)
         room = batch.rooms[space]
         work = self._rooms.pop() if self._rooms else torch.empty(0)
         work = work if work.numel() >= room else torch.empty(room)
@@ -301,7 +246,7 @@ class RecordedDecoder(Panels):
             decoding.step,
             keys,
             words,
-            len(self._slots),
+            len(self._compiled.slots),
             past,
             lowered.block,
             *blocks,
@@ -309,8 +254,10 @@ class RecordedDecoder(Panels):
             *places.addresses(),
             work.data_ptr(),
             work.numel(),
+            0,
+            0,
         )
-        for piece, hosts in self._pieces:
+        for piece, hosts in self._compiled.pieces:
             if piece.instructions:
                 STEP(piece, call, threads)
             for host in hosts:
@@ -359,22 +306,3 @@ def say_watched(precision: str) -> None:
             "have float32 weights",
             precision,
         )
-
-
-def _ends(lowered: Lowered) -> list[int]:
-    """Where the pieces of C end: before each node that PyTorch computes, and at the end."""
-    return sorted({host.at for host in lowered.hosts} | {len(lowered.code)})
-
-
-def _read_by_torch(model: nn.Module, lowered: Lowered) -> dict[int, Tensor]:
-    """The constants that PyTorch reads beside C.
-
-    Raises:
-        NotLowered: a node would keep the model alive.
-    """
-    read = {n for host in lowered.hosts for n in host.node.reads}
-    for host in lowered.hosts:
-        if model in leaves((host.node.args, host.node.kwargs), nn.Module):
-            raise NotLowered(f"{host.node.name} of the whole model")
-    given = {**lowered.program.constants, **lowered.program.fixed}
-    return {n: x for n, x in given.items() if n in read or n in refs(lowered.program.outputs)}

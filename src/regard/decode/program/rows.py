@@ -17,6 +17,7 @@ __all__ = [
     "PER_ROW",
     "PER_SENTENCE",
     "ByKeys",
+    "HeadWeights",
     "Integers",
     "NoTensor",
     "NotLowered",
@@ -156,6 +157,18 @@ class ByKeys:
     """A row with a number for each key of a memory, or for each word that may be written."""
 
     slot: int
+
+
+@dataclass(frozen=True)
+class HeadWeights:
+    """Weights of several heads or of a cache, head by head in each row.
+
+    Args:
+        heads_first: the tensor is (B, heads, W, keys); a row of C is one of (B, W).
+    """
+
+    slot: int
+    heads_first: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from regard.decode.program.instructions import Lowered
@@ -66,6 +67,15 @@ class StepValues(dict[int, Tensor]):
     def shape(self, number: int) -> list[int]:
         """The shape of a value."""
         return [size_of(n, self._sizes) for n in self._lowered.program.shapes[number]]
+
+    def made(self, number: int) -> Tensor:
+        """A new tensor for a value, laid out as C writes it."""
+        shape, turned = self.shape(number), number in self._lowered.turned
+        if turned:
+            shape[1], shape[2] = shape[2], shape[1]
+        made = torch.empty(shape, dtype=self._lowered.program.dtypes[number])
+        self[number] = made.transpose(1, 2) if turned else made
+        return made
 
     def __missing__(self, number: int) -> Tensor:
         other = self[self._lowered.aliases[number]]

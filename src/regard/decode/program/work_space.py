@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from regard.decode.program.instructions import BY_KEYS, BY_WORDS, Slot
+from regard.decode.program.instructions import BY_KEYS, BY_PAST, BY_WORDS, Slot
 from regard.decode.program.step_values import SlotPlaces
 from regard.native.packed_products import PANEL
 
@@ -21,6 +21,7 @@ class WorkSpace(NamedTuple):
     Args:
         rows: hypotheses of all sentences.
         keys, words, past: of the source, of the output, and of caches, the new key too.
+        words_of_texts: rows are words of texts, as in an encoder.
     """
 
     sentences: int
@@ -29,6 +30,7 @@ class WorkSpace(NamedTuple):
     words: int
     past: int
     threads: int
+    words_of_texts: bool = False
 
     def floats(self, slots: Sequence[Slot], places: SlotPlaces, widest: int | None) -> int:
         """As program.c counts them.
@@ -40,14 +42,16 @@ class WorkSpace(NamedTuple):
         count = self.threads * (wide(max(self.keys, self.past)) + SCORES + 2 * self.past)
         if widest is not None:
             part = -(-self.sentences // self.threads) * (self.rows // max(self.sentences, 1))
+            part = self.rows if self.words_of_texts else part
             narrow = 2 * wide(part) + part * widest // 2
             narrow += PANEL * widest if part > WIDENED_ROWS else 0
             count += self.threads * wide(narrow)
         for number, slot in enumerate(slots):
             if places.at[number]:
                 continue
-            width = {BY_KEYS: self.keys, BY_WORDS: self.words}.get(slot.width, slot.width)
-            each = width * (2 if slot.integers else 1)
+            sizes = {BY_KEYS: self.keys, BY_WORDS: self.words, BY_PAST: self.past}
+            width = sizes.get(slot.width, slot.width)
+            each = slot.times * width * (2 if slot.integers else 1)
             each = each if slot.compact else wide(each)
             count += wide(each * (self.sentences if slot.space else self.rows))
         return count

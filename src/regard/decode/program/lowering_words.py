@@ -1,0 +1,187 @@
+"""How an encoder is lowered: its rows are the words of all texts, without padding.
+
+It is recorded as it reads texts of one length, and C does for each text what that gives. So a
+program has neither lengths nor padding, and a text gets the same bits alone and in any batch.
+"""
+
+from typing import Any
+
+import torch
+
+from regard.attention import (
+    BucketBias,
+    Dot,
+    General,
+    Memory,
+    RelativeBias,
+    RelativeKeys,
+    RelativeValues,
+    ScaledDot,
+    Softmax,
+    WeightedSum,
+    Window,
+)
+from regard.decode.program.instructions import (
+    BY_KEYS,
+    LONGEST_TABLE,
+    PAST_BIASED,
+    Lowered,
+    Operand,
+)
+from regard.decode.program.lowering import Lowering
+from regard.decode.program.lowering_past import asked_row, named
+from regard.decode.program.recorder import Node
+from regard.decode.program.replay import Program
+from regard.decode.program.rows import (
+    PER_ROW,
+    PER_SENTENCE,
+    HeadWeights,
+    NotLowered,
+    RowAxis,
+    RowValue,
+)
+from regard.decode.program.tree import Ref, refs
+
+__all__ = ["PLACES", "WordLowering", "attend_within"]
+
+PLACES = -1
+"""The number of an input that no recording has: the place of each word in its text."""
+
+
+class WordLowering(Lowering):
+    """The state of lowering an encoder.
+
+    The inputs of its program are `tokens` (texts, words); its outputs are values of each word, and
+    inputs as they are.
+    """
+
+    def __init__(self, program: Program, apart: bool = False) -> None:
+        super().__init__(program, apart)
+        self.places = self.slot(1, PER_ROW, integers=True, value=PLACES)
+        self.entered[PLACES] = self.places
+
+    def run(self, by_torch: dict[int, str]) -> Lowered:
+        """Lower all nodes.
+
+        Raises:
+            NotLowered: C has no instruction for one, or it is no computation of single words.
+        """
+        lowered = super().run(by_torch)
+        if any(slot.space == PER_SENTENCE and slot.width for slot in lowered.slots):
+            raise NotLowered("a value of whole texts")
+        return lowered
+
+    def host(self, node: Node, why: str) -> None:
+        """Refuse: PyTorch would need the padding."""
+        raise NotLowered(why)
+
+    def leave_all(self) -> None:
+        """Have each output as rows of words."""
+        inputs = set(refs(self.program.inputs))
+        for number in dict.fromkeys(refs(self.program.outputs)):
+            if number in inputs:
+                continue
+            value = self.get(number)
+            if not isinstance(value, HeadWeights):
+                labels = [axis.label for axis in value.axes if axis.label != "1"]
+                if labels[:2] != ["B", "W"] or not isinstance(value, RowValue):
+                    raise NotLowered(f"an output with axes {' '.join(labels)}")
+                if not value.whole or value.flat() != 1 or self.slots[value.slot].value is not None:
+                    value = self.copied(value, PER_ROW)
+            self.slots[value.slot].value = number
+            self.made[number] = value.slot
+
+    def of_places(self, table: RowValue, axis: RowAxis) -> RowValue:
+        """The row of a table for the place of each word."""
+        own = self.constant_rows(
+            table.slot.as_strided(
+                [a.size for a in table.axes],
+                [a.stride for a in table.axes],
+                table.slot.storage_offset() + table.offset,
+            )
+        )
+        n = table.width // axis.size
+        rest = [a for a in table.axes if a is not axis]
+        made = self.fresh(n, [RowAxis("W"), *rest])
+        self.emit("GATHER", n=n, y=Operand(made.slot), a=Operand(self.places), b=own)
+        return made
+
+
+def attend_within(
+    low: WordLowering, node: Node, query: Any, memory: Any, call: Any, how: Any
+) -> None:
+    """Attention of the words of each text to each other, by dot products."""
+    score, read, position, mask = call.score, call.read, call.position, call.mask
+    known = (
+        type(call.select) is Softmax
+        and type(score) in (Dot, General, ScaledDot, RelativeKeys)
+        and type(read) in (WeightedSum, RelativeValues)
+        and type(position) in (type(None), RelativeBias, BucketBias)
+        and type(mask) in (type(None), Window)
+    )
+    if not known or call.carry is not None or getattr(read, "scale", None) is not None:
+        raise NotLowered(f"attend with {named(call)}")
+    if not isinstance(memory, Memory) or memory.mask is not None or how.get("at") is not None:
+        raise NotLowered("attend to words of another form")
+    keys = memory.key if memory.prepared is None else memory.prepared
+    if not isinstance(keys, Ref) or memory.value is None:
+        raise NotLowered("attend to keys of another form")
+    shape = low.program.shapes
+    heads = shape[keys.index][1] if memory.heads else 1
+    n, m = shape[keys.index][-1], shape[memory.value.index][-1]
+    x, scale = asked_row(low, query, score, n, heads)
+    rows = [low.straight(low.rows(ref)) for ref in (keys, memory.value)]
+    for value, size in zip(rows, (n, m), strict=True):
+        if value.space != PER_ROW or value.width != heads * size or value.by_step:
+            raise NotLowered("keys of another form")
+    memories, columns = _tables(low, call, heads)
+    if "keys" in memories and call.select.temperature != 1:
+        raise NotLowered("biases and a temperature")
+    context = shape[node.out.context.index]
+    made = low.fresh(heads * m, low.symbols.axes(context))
+    if node.out.weights is not None:
+        memories["weights"] = low.slot(BY_KEYS, times=heads)
+        low.values[node.out.weights.index] = HeadWeights(memories["weights"], memory.heads)
+    low.keys = shape[keys.index][-2]
+    low.emit(
+        "ATTEND_WITHIN",
+        kind=PAST_BIASED if "keys" in memories else 0,
+        n=n,
+        m=m,
+        heads=heads,
+        before=-1 if mask is None or mask.left is None else mask.left,
+        k=-1 if mask is None or mask.right is None else mask.right,
+        columns=columns,
+        x=scale / call.select.temperature,
+        y=Operand(made.slot),
+        a=low.operand(x),
+        b=low.operand(rows[0]),
+        c=low.operand(rows[1]),
+        memory=memories,
+    )
+    low.values[node.out.context.index] = made
+
+
+def _tables(low: Lowering, call: Any, heads: int) -> tuple[dict[str, int], int]:
+    """Slots of what belongs to distances from -clip to clip, and how many distances there are."""
+    slots: dict[str, int] = {}
+    sizes: set[int] = set()
+
+    def table(part: Any, axes: int) -> int:
+        x = part.table.detach()
+        x = x if x.dim() == axes else x.expand(heads, *x.shape)
+        if x.shape[1] != 2 * part.clip + 1:
+            raise NotLowered("a table of other distances")
+        sizes.add(x.shape[1])
+        return low.constant_rows(x).slot
+
+    if call.position is not None:
+        slots["keys"] = table(call.position, 2)
+    if type(call.score) is RelativeKeys:
+        slots["packed"] = table(call.score, 3)
+    if type(call.read) is RelativeValues:
+        slots["state"] = table(call.read, 3)
+    columns = max(sizes, default=0)
+    if len(sizes) > 1 or columns > LONGEST_TABLE:
+        raise NotLowered("relative positions of different reach, or of a long one")
+    return slots, columns
