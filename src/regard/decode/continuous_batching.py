@@ -26,6 +26,7 @@ from regard.decode.eval_mode import frozen
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.program import choosing as packing
 from regard.decode.program.packed_weights import Panels
+from regard.decode.program.readers import read
 from regard.decode.program.recorded_decoder import RecordedDecoder
 from regard.decode.program.recordings import recorded_form, unrecorded_reason
 from regard.decode.search_batch import Sources
@@ -116,7 +117,7 @@ class RunningBeam:
         if self._engine is not None or not len(asked.source):
             return
         with frozen(model), torch.inference_mode():
-            encoded = model.encode(asked.inputs, asked.lengths)
+            encoded = read(model, asked.inputs, asked.lengths, self.beam.precision)
             form = recorded_form(model, encoded, self.beam.precision)
         if not isinstance(form, RecordedDecoder):
             raise _refused(unrecorded_reason(model) or "it has no program for such inputs")

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.decode.eval_mode import frozen
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.program.choosing import PRECISIONS, packed
+from regard.decode.program.model_state import ModelState
 from regard.decode.program.packed_weights import known
+from regard.decode.program.readers import read
+from regard.decode.program.recorded_encoder import started
 from regard.decode.program.recordings import recorded_form
 from regard.decode.rules.forbidden_words import Phrases, Rule
 from regard.decode.rules.repetition import no_repeat_ngram, repetition_penalty
@@ -195,15 +198,20 @@ class Decoder(ABC):
             own += [repetition_penalty(self.repetition_penalty)]
         record = record or self.precision != "float32"  # the model's own steps are float32
         engine: Generator = packed(model, self.precision, recorded=True)
+        state = ModelState(engine) if isinstance(engine, nn.Module) else None
         try:
-            encoded = engine.encode(asked.inputs, asked.lengths)
+            encoded = (
+                read(engine, asked.inputs, asked.lengths, self.precision, state)
+                if record
+                else engine.encode(asked.inputs, asked.lengths)
+            )
         except IndexError:
             _check_ids(source, model)
             raise
-        decoding = engine.start(encoded)
+        decoding = started(engine, encoded)
         if record:
             watched = getattr(self, "coverage_penalty", 0) > 0
-            engine = recorded_form(engine, encoded, self.precision, watched=watched)
+            engine = recorded_form(engine, encoded, self.precision, watched=watched, state=state)
         # A picture has no length of its own: it has this many regions.
         sizes = encoded.lengths if source.dim() == PICTURE else asked.lengths
         usual = max(map(self.limit, sizes.tolist()), default=self.min_length)

@@ -8,17 +8,18 @@ copy or none does.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from weakref import ref
 
 import torch
 from torch import Tensor, nn
 
+from regard.decode.program.recorded_encoder import started
 from regard.decode.top import log_probabilities
 from regard.errors import RequestError
 from regard.protocols import Decoding, Encoded, Generator, Inputs, Output, unpacked
 
-__all__ = ["Ensemble"]
+__all__ = ["Ensemble", "encoded_by_each"]
 
 
 class Ensemble(nn.Module):
@@ -61,11 +62,7 @@ class Ensemble(nn.Module):
 
     def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
         """Every model reads the source; what each gave is in `final`."""
-        _, lengths = unpacked(source, lengths)
-        each = tuple(model.encode(source, lengths) for model in self._each())
-        return Encoded(
-            each[-1].states, each[-1].lengths, each
-        )  # whose attention counts as coverage
+        return encoded_by_each(self, source, lengths, lambda m, s, n: m.encode(s, n))
 
     def forward(
         self, source: Tensor | Inputs, target_in: Tensor, lengths: Tensor | None = None
@@ -76,7 +73,7 @@ class Ensemble(nn.Module):
 
     def start(self, encoded: Encoded) -> Decoding:
         """The decodings of all models in one, each under its number."""
-        return _joined([m.start(e) for m, e in zip(self._each(), encoded.final, strict=True)])
+        return _joined([started(m, e) for m, e in zip(self._each(), encoded.final, strict=True)])
 
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         """Every model reads a token: (B, beam) to (B, beam, V) log-probabilities."""
@@ -89,6 +86,21 @@ class Ensemble(nn.Module):
 
     def _each(self) -> list[Generator]:
         return list(self.models)  # type: ignore[arg-type]
+
+
+def encoded_by_each(
+    ensemble: Ensemble,
+    source: Tensor | Inputs,
+    lengths: Tensor | None,
+    encode: Callable[[Generator, Tensor | Inputs, Tensor | None], Encoded],
+) -> Encoded:
+    """What the models of an ensemble make of a source, in `final`; the last one's is the whole's.
+
+    Its attention counts as coverage.
+    """
+    _, lengths = unpacked(source, lengths)
+    each = tuple(encode(model, source, lengths) for model in ensemble._each())
+    return Encoded(each[-1].states, each[-1].lengths, each)
 
 
 def _mean(scores: list[Tensor]) -> Tensor:

@@ -24,13 +24,14 @@ REGARD_API const int64_t regard_layout_program_instruction[] = {
 #undef L
 #define L(field) REGARD_FIELD(program, field)
 REGARD_API const int64_t regard_layout_program[] = {
-    sizeof(program), L(instructions), L(slots), L(kind), L(code), L(slot), -1};
+    sizeof(program), L(instructions), L(slots), L(kind), L(output), L(code), L(slot), -1};
 #undef L
 #define L(field) REGARD_FIELD(program_call, field)
 REGARD_API const int64_t regard_layout_program_call[] = {
     sizeof(program_call), L(sentences), L(width), L(step), L(keys), L(words), L(slots), L(past),
     L(block_width), L(blocks), L(block_rows), L(ancestors), L(starts), L(at), L(apart), L(size), L(work),
-    L(room), L(texts), L(spans), -1};
+    L(room), L(texts), L(spans), L(first), L(count),
+    L(values), L(ids), -1};
 #undef L
 
 static const int64_t MOST = (int64_t)1 << 40; /* no size is larger, so sums of a few do not overflow */
@@ -282,6 +283,14 @@ static int instruction_fits(const program *p, const program_call *c, const instr
     }
 }
 
+/* Whether the product that makes the logits can give the best words of each hypothesis. */
+static int best_fit(const program *p, const program_call *c, const instruction *i) {
+    return i->op == LINEAR && !i->kind && i->n > 0 && i->n < MOST && i->w.out == i->n &&
+           is_slot(p, i->y.slot, 0) && p->slot[i->y.slot].space == PER_ROW && multiplied(p, c, &i->a, &i->w) &&
+           p->slot[i->a.slot].space == PER_ROW && c->first >= 0 && c->count >= 0 && c->first <= i->n &&
+           c->count <= i->n - c->first && c->count < MOST >> 10;
+}
+
 /* Whether a program's slots, and what they need of the work space, are as a call says; NULL: why not. */
 static int fits(const program *p, const program_call *c, int64_t threads) {
     if (p->kind < FLOAT32 || p->kind > INT8) return 0;
@@ -312,8 +321,13 @@ static int fits(const program *p, const program_call *c, int64_t threads) {
         if (room > MOST) return 0;
     }
     if (room > c->room) return 0;
+    if (c->values && (p->output < 0 || p->output >= p->instructions || !c->ids)) return 0;
     for (int64_t k = 0; k < p->instructions; k++) {
         const instruction *i = p->code + k;
+        if (c->values && k == p->output) {
+            if (!best_fit(p, c, i)) return 0;
+            continue;
+        }
         if (i->y.slot < 0 || i->y.slot >= p->slots || !instruction_fits(p, c, i)) return 0;
     }
     return 1;
@@ -397,9 +411,10 @@ static void each_part(void *context, int64_t begin, int64_t end) {
         }
         float *own = all->scores + part * room_of_thread(p, c, all->parts);
         program_part t = {p,         c,    first,      last - first, (last - first) * c->width, begun,
-                          ended - begun, base, all->apart, own,          {0}};
+                          ended - begun, base, all->apart, own,          NULL,        {0}};
         if (p->kind != FLOAT32)
             t.narrow = narrow_at(own + room_of_scores(c), rows_of_part(c, all->parts), widest_product(p));
+        t.best = own + room_of_thread(p, c, all->parts) - room_of_best(c, rows_of_part(c, all->parts));
         REGARD_DISPATCH(run_part, (&t, all->failed + part));
     }
 }

@@ -11,6 +11,7 @@
 #define REGARD_PROGRAM_H
 
 #include "attend.h"
+#include "best.h"
 #include "int8_products.h"
 
 enum { PER_ROW, PER_SENTENCE, CONSTANT };
@@ -49,6 +50,7 @@ typedef struct {
 
 typedef struct {
     int64_t instructions, slots, kind; /* kind: FLOAT32, BFLOAT16 or INT8, of the weights of products */
+    int64_t output; /* the LINEAR that makes the logits and that nothing else reads; -1: there is none */
     const instruction *code;
     const slot *slot;
 } program;
@@ -67,6 +69,9 @@ typedef struct {
     int64_t room; /* floats of it */
     int64_t texts;        /* of an encoder, whose rows are words: `sentences` of them, and width is 1 */
     const int64_t *spans; /* (texts + 1): where each text begins, and the last ends; NULL: a decoder */
+    int64_t first, count; /* the `count` best words from id `first` up and their log-probabilities, */
+    float *values;        /* in the place of the logits; NULL: these are wanted */
+    int64_t *ids;
 } program_call;
 
 enum { MOST_SLOTS = 1024, LONGEST_TABLE = 1024, MOST_FILTERS = 64, MOST_TIMES = 4096 };
@@ -108,9 +113,14 @@ static inline int64_t widest_product(const program *p) {
 static inline int64_t room_of_scores(const program_call *c) {
     return wide(most_keys(c)) + 16 + 2 * wide(c->past);
 }
+/* Floats of a part of the logits of so many rows, and of what is known of each row. */
+static inline int64_t room_of_best(const program_call *c, int64_t rows) {
+    return c->values ? rows * BEST_PART + wide(rows * (int64_t)(sizeof(best_row) / sizeof(float))) : 0;
+}
 static inline int64_t room_of_thread(const program *p, const program_call *c, int64_t parts) {
-    const int64_t narrow = p->kind == FLOAT32 ? 0 : narrow_room(rows_of_part(c, parts), widest_product(p));
-    return room_of_scores(c) + wide(narrow);
+    const int64_t rows = rows_of_part(c, parts);
+    const int64_t narrow = p->kind == FLOAT32 ? 0 : narrow_room(rows, widest_product(p));
+    return room_of_scores(c) + wide(narrow) + room_of_best(c, rows);
 }
 
 /* A part of the sentences or texts: where each slot's first row of it lies, and how far the next is. */
@@ -122,6 +132,7 @@ typedef struct {
     float **base;
     int64_t *apart; /* in items */
     float *scores;  /* room_of_scores */
+    float *best;    /* room_of_best */
     narrow_rows narrow;
 } program_part;
 

@@ -80,7 +80,8 @@ class CompiledProgram:
         """The plan of some of the instructions."""
         at = ctypes.addressof(self.code) + begin * ctypes.sizeof(CInstruction)
         slots = ctypes.addressof(self.slots)
-        return CProgram(end - begin, len(self.slots), self._kind, at, slots)
+        output = self.lowered.output - begin if begin <= self.lowered.output < end else -1
+        return CProgram(end - begin, len(self.slots), self._kind, output, at, slots)
 
     def _fill(self, to: CInstruction, one: Instruction) -> None:
         to.op = NAMES.index(one.op)

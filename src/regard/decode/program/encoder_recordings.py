@@ -1,21 +1,22 @@
 """Recording how a model reads texts, for encoders in C.
 
-An encoder is recorded as it reads texts of one length, so nothing of the recording is about padding.
+An encoder is recorded as it reads texts of one length: nothing of the recording is about padding.
 C does with each text of a batch what that gives for it. Before a program is used, what it makes of
 texts of different lengths is compared with what the model makes of them.
 """
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.attention.recording import Seen, watching
 from regard.decode.program.folding import folded
 from regard.decode.program.lowering import lower
 from regard.decode.program.lowering_words import WordLowering
-from regard.decode.program.recorded_encoder import RecordedEncoder
+from regard.decode.program.recorded_encoder import STARTED, RecordedEncoder
 from regard.decode.program.recorder import (
     ESCAPES,
     UNREPEATABLE,
@@ -28,9 +29,9 @@ from regard.decode.program.replay import Program
 from regard.decode.program.rows import NotLowered
 from regard.decode.program.shown_weights import AskedWeights, named
 from regard.decode.program.structure import LIMIT
-from regard.decode.program.tree import Ref
+from regard.decode.program.tree import Ref, tensors
 from regard.decode.program.unify import unify
-from regard.protocols import PAD, Encoded
+from regard.protocols import PAD, Decoding, Encoded
 
 __all__ = ["recorded_encoder"]
 
@@ -38,6 +39,8 @@ SIZES = ((2, 3), (5, 7), (3, 11))
 """Texts and words of each recording: none follows from another."""
 LENGTHS = (9, 1, 13, 4)
 """Words of the texts that are compared."""
+HEADED = 4
+"""The axes of keys with heads: texts, heads, words, features."""
 SPECIAL = 4
 """The ids before the words: padding, begin, end, unknown."""
 
@@ -58,9 +61,20 @@ def recorded_encoder(
     words = getattr(model, "source_vocab_size", None)
     if not isinstance(words, int):
         raise NotRecorded("its sources are no texts")
-    program = _program(model, words, weights)
-    lowered = lower(program, kind=WordLowering)
-    plain = RecordedEncoder(model, lowered)
+    found = _made(model, words, precision, weights=weights)
+    if weights:
+        return found
+    with contextlib.suppress(NotRecorded, NotLowered):  # its `start` may do more than products
+        return _made(model, words, precision, starts=True)
+    return found
+
+
+def _made(
+    model: Any, words: int, precision: str, *, weights: bool = False, starts: bool = False
+) -> RecordedEncoder:
+    """Record, lower and compare an encoder, and `start` with it where that is asked for."""
+    program = _program(model, words, weights, starts)
+    plain = RecordedEncoder(model, lower(program, kind=WordLowering))
     _compare(model, plain, words, weights)
     if precision == "float32":
         return plain
@@ -68,8 +82,8 @@ def recorded_encoder(
     return RecordedEncoder(model, apart, precision)
 
 
-def _program(model: Any, words: int, weights: bool) -> Program:
-    recordings = [_record(model, _ids(words, *size), weights) for size in SIZES]
+def _program(model: Any, words: int, weights: bool, starts: bool) -> Program:
+    recordings = [_record(model, _ids(words, *size), weights, starts) for size in SIZES]
     program = unify(recordings)
     program.shown = named(model, recordings[0].shown) if weights else []
     return folded(program)
@@ -82,7 +96,7 @@ def _ids(words: int, texts: int, size: int) -> Tensor:
     return ids.view(texts, size)
 
 
-def _record(model: Any, ids: Tensor, weights: bool) -> Recording:
+def _record(model: Any, ids: Tensor, weights: bool, starts: bool) -> Recording:
     recorder = _EncoderRecorder()
     recorder.asked = AskedWeights(recorder.refuse) if weights else None
     lengths = torch.full((len(ids),), ids.shape[1])
@@ -90,10 +104,14 @@ def _record(model: Any, ids: Tensor, weights: bool) -> Recording:
     given |= {"memories": {}, "carried": {}, "step": 0}
     with recorded_call(recorder, given) as recording:
         encoded = model.encode(ids, lengths)
+        begun: Decoding = model.start(encoded) if starts else Decoding({})
+    if begun.carried or begun.step:
+        raise NotRecorded("a decoding that carries something from its start")
     if recorder.reason is not None:
         raise NotRecorded(recorder.reason)
     shown = [] if recorder.asked is None else recorder.asked.weights
-    recording.outputs = {"encoded": recorder.tree(encoded), "weights": shown}
+    trees = recorder.tree({"encoded": encoded, "memories": dict(begun.memories)})
+    recording.outputs = {**trees, "weights": shown}
     recording.shown = [] if recorder.asked is None else recorder.asked.owners
     return recording
 
@@ -147,8 +165,10 @@ def _compare(model: Any, encoder: RecordedEncoder, words: int, weights: bool) ->
     found, shown = _read(model, lambda: encoder.encode(model, ids, lengths), weights)
     if not torch.equal(expected.lengths, found.lengths) or expected.final is not None:
         raise NotLowered("an encoder that gives more than states")
-    if expected.extra or found.extra:
+    if expected.extra:
         raise NotLowered("an encoder that gives more than states")
+    if STARTED in found.extra:
+        _compare_memories(model.start(expected), found.extra[STARTED], inside)
     _check_close(expected.states[inside], found.states[inside])
     if list(seen) != list(shown):
         raise NotLowered("weights of other attentions")
@@ -158,6 +178,20 @@ def _compare(model: Any, encoder: RecordedEncoder, words: int, weights: bool) ->
         for one, other in zip(record.steps, shown[name].steps, strict=True):
             real = inside[:, None, :, None] & inside[:, None, None, :]
             _check_close(one * real, other * real)
+
+
+def _compare_memories(expected: Decoding, found: Decoding, inside: Tensor) -> None:
+    """Compare what decoders read of the texts, but for the padding."""
+    if expected.memories.keys() != found.memories.keys() or expected.carried:
+        raise NotLowered("a decoding of another form")
+    for name, memory in expected.memories.items():
+        own = found.memories[name]
+        for one, other in zip(tensors(memory), tensors(own), strict=True):
+            if one.dtype.is_floating_point:
+                at = inside[:, None, :, None] if one.dim() == HEADED else inside[..., None]
+                _check_close(one * at, other * at)
+            elif not torch.equal(one, other):
+                raise NotLowered("a memory with another mask")
 
 
 def _read(model: Any, encode: Any, weights: bool) -> tuple[Encoded, Seen]:

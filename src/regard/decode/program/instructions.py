@@ -226,6 +226,7 @@ class Lowered:
         products: multiplications a row.
         turned: tensors whose second and third axes are exchanged in C: it writes (B, W, heads,
             keys) of what is (B, heads, W, keys), and reads memories (B, keys, heads, size).
+        output: the instruction that makes the logits, which nothing else reads; -1: there is none.
     """
 
     program: Program
@@ -243,6 +244,7 @@ class Lowered:
     past: Any = None
     block: int = 0
     turned: set[int] = field(default_factory=set)
+    output: int = -1
 
 
 def _numbers(*names: str) -> list[tuple[str, type]]:
@@ -277,7 +279,7 @@ class CInstruction(ctypes.Structure):
 class CProgram(ctypes.Structure):
     """C's `program`."""
 
-    _fields_ = _numbers("instructions", "slots", "kind", "code", "slot")
+    _fields_ = _numbers("instructions", "slots", "kind", "output", "code", "slot")
 
 
 class CCall(ctypes.Structure):
@@ -303,6 +305,10 @@ class CCall(ctypes.Structure):
         "room",
         "texts",
         "spans",
+        "first",
+        "count",
+        "values",
+        "ids",
     )
 
 

@@ -41,6 +41,7 @@ from regard.decode.program.rows import (
     Symbols,
     packed_axes,
 )
+from regard.decode.program.slot_sharing import share_slots
 from regard.decode.program.tree import Extent, Ref, refs
 
 __all__ = ["HANDLERS", "Lowering", "handles", "lower", "weight_of"]
@@ -157,6 +158,7 @@ class Lowering:
                 self._restore(before)
                 self.host(node, str(error))
         self.leave_all()
+        share_slots(self.code, self.slots)
         read = self._read()
         return Lowered(
             self.program,
@@ -174,6 +176,7 @@ class Lowering:
             self.past,
             self.block,
             self.turned,
+            self._output(),
         )
 
     def host(self, node: Node, why: str) -> None:
@@ -204,6 +207,27 @@ class Lowering:
             raise NotLowered(f"{name} of this form ({type(error).__name__}: {error})") from error
         if out is not None:
             self.put(node.out, out)
+
+    def _output(self) -> int:
+        """The product that makes the logits, which nothing else reads; -1: there is none."""
+        logits = self.program.outputs.get("logits")
+        slot = self.made.get(logits.index) if isinstance(logits, Ref) else None
+        if slot is None or slot in self.aliases.values() or self.uses[logits.index] > 1:
+            return -1
+        makers = [
+            k
+            for k, one in enumerate(self.code)
+            if "y" in one.operands and one.operands["y"].slot == slot
+        ]
+        readers = [
+            one
+            for one in self.code
+            if slot in {o.slot for k, o in one.operands.items() if k != "y"}
+        ]
+        if len(makers) != 1 or readers or makers[0] != len(self.code) - 1:
+            return -1
+        last = self.code[-1]
+        return makers[0] if last.op == "LINEAR" and not last.kind else -1
 
     def _state(self) -> Any:
         sizes = len(self.code), len(self.slots)

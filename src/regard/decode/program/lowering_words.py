@@ -6,8 +6,6 @@ program has neither lengths nor padding, and a text gets the same bits alone and
 
 from typing import Any
 
-import torch
-
 from regard.attention import (
     BucketBias,
     Dot,
@@ -83,9 +81,12 @@ class WordLowering(Lowering):
                 continue
             value = self.get(number)
             if not isinstance(value, HeadWeights):
-                labels = [axis.label for axis in value.axes if axis.label != "1"]
-                if labels[:2] != ["B", "W"] or not isinstance(value, RowValue):
+                labels = [axis.label for axis in value.axes]
+                heads_first = labels == ["B", "f", "W", "f"]
+                if not isinstance(value, RowValue) or not (heads_first or labels[:2] == ["B", "W"]):
                     raise NotLowered(f"an output with axes {' '.join(labels)}")
+                if heads_first:
+                    self.turned.add(number)
                 if not value.whole or value.flat() != 1 or self.slots[value.slot].value is not None:
                     value = self.copied(value, PER_ROW)
             self.slots[value.slot].value = number
@@ -123,14 +124,15 @@ def attend_within(
         raise NotLowered(f"attend with {named(call)}")
     if not isinstance(memory, Memory) or memory.mask is not None or how.get("at") is not None:
         raise NotLowered("attend to words of another form")
-    keys = memory.key if memory.prepared is None else memory.prepared
+    keys: Any = memory.key if memory.prepared is None else memory.prepared
     if not isinstance(keys, Ref) or memory.value is None:
         raise NotLowered("attend to keys of another form")
     shape = low.program.shapes
+    values: Any = memory.value
     heads = shape[keys.index][1] if memory.heads else 1
-    n, m = shape[keys.index][-1], shape[memory.value.index][-1]
+    n, m = shape[keys.index][-1], shape[values.index][-1]
     x, scale = asked_row(low, query, score, n, heads)
-    rows = [low.straight(low.rows(ref)) for ref in (keys, memory.value)]
+    rows = [low.straight(low.rows(ref)) for ref in (keys, values)]
     for value, size in zip(rows, (n, m), strict=True):
         if value.space != PER_ROW or value.width != heads * size or value.by_step:
             raise NotLowered("keys of another form")

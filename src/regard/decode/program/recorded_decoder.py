@@ -5,7 +5,7 @@ import logging
 import weakref
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from regard.decode.program.caches import PackedPast
 from regard.decode.program.compiled import CompiledProgram
 from regard.decode.program.instructions import STEP, CCall, Lowered
 from regard.decode.program.packed_weights import Panels
+from regard.decode.program.recorded_encoder import RecordedEncoder, read_text, started
 from regard.decode.program.recorder import NotRecorded
 from regard.decode.program.replay import Binding, store, with_lengths
 from regard.decode.program.shown_weights import show
@@ -31,6 +32,7 @@ from regard.decode.program.step_values import (
 from regard.decode.program.tree import Ref, map_leaves, refs, tensors
 from regard.decode.program.work_space import WorkSpace, wide
 from regard.decode.program.written import CACHES, addresses_of, as_memories, blocks_of
+from regard.decode.top import leading
 from regard.errors import RequestError
 from regard.native.gate import expect
 from regard.protocols import Decoding, Encoded, Inputs
@@ -40,6 +42,29 @@ __all__ = ["RecordedDecoder", "say_watched"]
 log = logging.getLogger(__name__)
 
 MOST_THREADS = 64
+
+
+class BestWords(NamedTuple):
+    """The best next words of each hypothesis from an id up, which C fills in.
+
+    Shapes:
+        values and ids (B, beam, count)
+    """
+
+    first: int
+    values: Tensor
+    ids: Tensor
+
+    @classmethod
+    def of(cls, tokens: Tensor, first: int, count: int) -> "BestWords":
+        """Room for those of hypotheses (B, beam)."""
+        shape = *tokens.shape, count
+        return cls(first, torch.empty(shape), torch.empty(shape, dtype=torch.int64))
+
+    def ask(self, call: CCall) -> None:
+        """Let a call of C fill them in."""
+        call.first, call.count = self.first, self.values.shape[-1]
+        call.values, call.ids = self.values.data_ptr(), self.ids.data_ptr()
 
 
 class RecordedDecoder(Panels):
@@ -69,6 +94,8 @@ class RecordedDecoder(Panels):
         self._last: MemoryPlaces | None = None
         self._rooms: list[Tensor] = []  # work space that no thread uses now
         self.steps_of_model = 0
+        self.reader: RecordedEncoder | None = None
+        """What reads sources in C."""
         self.begins = True
         """Whether the program may take the first step, from caches without keys."""
 
@@ -89,14 +116,18 @@ class RecordedDecoder(Panels):
         return sum(piece.instructions > 0 for piece, _ in self._compiled.pieces)
 
     def encode(self, source: Tensor | Inputs, lengths: Tensor | None = None) -> Encoded:
-        """As the model."""
-        found: Encoded = self.model.encode(source, lengths)
+        """As the model, in C where its encoder is."""
+        model, reader = self.model, self.reader
+        if reader is not None and not active():
+            read = read_text(reader, model, source, lengths)
+            if read is not None:
+                return read
+        found: Encoded = model.encode(source, lengths)
         return found
 
     def start(self, encoded: Encoded) -> Decoding:
         """As the model."""
-        found: Decoding = self.model.start(encoded)
-        return found
+        return started(self.model, encoded)
 
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         """One token a hypothesis: (B, beam) to logits (B, beam, V).
@@ -104,6 +135,25 @@ class RecordedDecoder(Panels):
         Who watches sees the weights that the program gives; where it gives none, or more than
         weights is wanted, the steps of the model, in float32.
         """
+        return self._stepped(tokens, decoding, None)
+
+    def leading(
+        self, tokens: Tensor, decoding: Decoding, first: int, count: int
+    ) -> tuple[Tensor, Tensor, Decoding]:
+        """A step and its best next words; C writes no logits where these are a product."""
+        words = self.target_vocab_size
+        if self.lowered.output < 0 or self.normalized or words is None or count > words - first:
+            return super().leading(tokens, decoding, first, count)
+        best = BestWords.of(tokens, first, count)
+        logits, decoding = self._stepped(tokens, decoding, best)
+        if logits is not None:  # the model took the step
+            return *leading(logits, first, count, self.normalized), decoding
+        return best.values, best.ids, decoding
+
+    def _stepped(
+        self, tokens: Tensor, decoding: Decoding, best: BestWords | None
+    ) -> tuple[Any, Decoding]:
+        """A step with its logits, or None in their place where the best words are wanted."""
         shows = active() and bool(self.lowered.program.shown) and not wants_calls()
         try:
             if active() and not shows:
@@ -121,7 +171,7 @@ class RecordedDecoder(Panels):
             stepped: tuple[Tensor, Decoding] = self.model.step(tokens, known)
             return stepped
         past = self._longer(tokens, decoding)
-        values = self._step(batch, tokens, decoding, binding, past)
+        values = self._step(batch, tokens, decoding, binding, past, best)
 
         def leave(leaf: Any) -> Any:
             return values[leaf.index] if isinstance(leaf, Ref) else leaf
@@ -135,9 +185,10 @@ class RecordedDecoder(Panels):
         outputs = self.lowered.program.outputs
         logits = outputs["logits"]
         if shows:
-            given = [values[one.index] for one in outputs["weights"]]
-            show(self.model, self.lowered.program.shown, given)
-        return values[logits.index], replace(decoding, carried=carried, step=decoding.step + 1)
+            weights = [values[one.index] for one in outputs["weights"]]
+            show(self.model, self.lowered.program.shown, weights)
+        given = None if best is not None else values[logits.index]
+        return given, replace(decoding, carried=carried, step=decoding.step + 1)
 
     def joined(self, first: Decoding, second: Decoding) -> Staggered:
         """A decoding with the sentences of a second one, which has read nothing yet, behind."""
@@ -212,6 +263,7 @@ class RecordedDecoder(Panels):
         decoding: Decoding,
         binding: Binding,
         written: PackedPast | None,
+        best: BestWords | None,
     ) -> StepValues:
         lowered, sizes, places = self.lowered, binding.sizes, batch.places.copy()
         sentences, width = tokens.shape
@@ -222,19 +274,23 @@ class RecordedDecoder(Panels):
                 places.read(slot, x, sentences if lowered.slots[slot].space else rows)
         keys, words = (size_of(x, sizes) for x in (lowered.keys, lowered.words))
         values = StepValues(lowered, sizes, {**self._compiled.constants, **binding.values})
+        logits = None if best is None else lowered.program.outputs["logits"].index
         for number, slot in lowered.made.items():
-            made = values.made(number)
-            places.read(slot, made, sentences if lowered.slots[slot].space else rows)
-        later = [n for node in self._hosts for n in node.makes if n in lowered.entered]
-        for number in later:  # until they are made nothing of them can be read
-            places.put(lowered.entered[number], ctypes.addressof(self._compiled.slots), 0)
+            if number != logits:
+                made = values.made(number)
+                places.read(slot, made, sentences if lowered.slots[slot].space else rows)
+        unread = [lowered.entered.get(n) for node in self._hosts for n in node.makes]
+        unread += [] if logits is None else [lowered.made[logits]]
+        for slot_or_none in unread:  # until they are made nothing of them can be read
+            if slot_or_none is not None:
+                places.put(slot_or_none, ctypes.addressof(self._compiled.slots), 0)
         if self._hosts:
             values |= zip(self._memories, tensors(self._memories_of(decoding)), strict=True)
         past = 0 if written is None else len(written.blocks)
         blocks, held = addresses_of(written)
         starts = decoding.starts.contiguous() if isinstance(decoding, Staggered) else None
         threads = min(native.threads(rows * lowered.products), MOST_THREADS)
-        space = WorkSpace(sentences, rows, keys, words, wide(past), threads)
+        space = WorkSpace(sentences, rows, keys, words, wide(past), threads, best=best is not None)
         if space not in batch.rooms:
             batch.rooms[space] = space.floats(lowered.slots, places, self._compiled.widest)
         room = batch.rooms[space]
@@ -254,10 +310,10 @@ class RecordedDecoder(Panels):
             *places.addresses(),
             work.data_ptr(),
             work.numel(),
-            0,
-            0,
         )
         for piece, hosts in self._compiled.pieces:
+            if best is not None and piece.output >= 0:
+                best.ask(call)
             if piece.instructions:
                 STEP(piece, call, threads)
             for host in hosts:

@@ -1,6 +1,7 @@
 """An encoder whose words are read by a recorded program, run by C without padding."""
 
 import ctypes
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from regard import native
+from regard.attention import Lengths, Memory
 from regard.decode.program.compiled import CompiledProgram
 from regard.decode.program.instructions import STEP, CCall, Lowered
 from regard.decode.program.lowering_words import PLACES
@@ -17,13 +19,18 @@ from regard.decode.program.rows import NotLowered
 from regard.decode.program.shown_weights import show
 from regard.decode.program.tree import refs
 from regard.decode.program.work_space import WorkSpace
-from regard.protocols import Encoded
+from regard.protocols import Decoding, Encoded, Inputs, unpacked
 
-__all__ = ["RecordedEncoder"]
+__all__ = ["STARTED", "RecordedEncoder", "read_text", "started"]
+
+STARTED = "started"
+"""Where `Encoded.extra` has the decoding that was made with it."""
 
 TOGETHER = 256
 """Words of a thread that go through all layers together: what they make stays in its cache."""
 MOST_THREADS = 64
+TEXT = 2
+"""The axes of ids."""
 
 
 class RecordedEncoder:
@@ -40,12 +47,12 @@ class RecordedEncoder:
         self.precision = precision
         self.lowered = own = self._compiled.lowered
         program = own.program
-        self._whole = filler(program.outputs["encoded"])
-        self._turned = own.turned
+        given = program.outputs["encoded"], program.outputs["memories"]
+        self._whole = filler(given)
         tokens, lengths = (program.inputs[name].index for name in ("tokens", "lengths"))
         self._passed = {tokens: "tokens", lengths: "lengths"}
         known = {*self._passed, *own.made, *self._compiled.constants}
-        if set(refs(program.outputs["encoded"])) - known:
+        if set(refs(given)) - known:
             raise NotLowered("an output that C does not make")
         self._ids = own.entered[tokens]
         self._room = torch.empty(0)
@@ -99,11 +106,18 @@ class RecordedEncoder:
                 heads = whole.view(texts, size, -1, widest).transpose(1, 2)
                 shown.append(pad(heads, (0, size - widest)))
             else:
-                features = shapes[number][2:]
-                values[number] = whole.view(texts, size, *features)
+                shape = shapes[number]
+                if number in self.lowered.turned:
+                    values[number] = whole.view(texts, size, shape[1], shape[3]).transpose(1, 2)
+                else:
+                    values[number] = whole.view(texts, size, *shape[2:])
         show(model, self.lowered.program.shown, shown)
-        encoded: Encoded = self._whole({**self._compiled.constants, **values}, {})
-        return encoded
+        encoded, memories = self._whole({**self._compiled.constants, **values}, {})
+        if not memories:
+            return encoded  # type: ignore[no-any-return]
+        mask = None if inside is None else Lengths(lengths)
+        begun = Decoding({name: _masked(one, mask) for name, one in memories.items()})
+        return encoded._replace(extra={STARTED: begun})  # type: ignore[no-any-return]
 
     @property
     def _weights(self) -> list[int]:
@@ -180,8 +194,36 @@ class RecordedEncoder:
         nothing = (0,) * 6  # no caches
         call = CCall(
             rows, 1, 0, widest, 0, len(self._compiled.slots), *nothing, *at.addresses(),
-            work.data_ptr(), work.numel(), len(counts), ctypes.addressof(spans),
+            work.data_ptr(), work.numel(), len(counts), ctypes.addressof(spans), 0, 0, 0, 0,
         )  # fmt: skip
         STEP(self._compiled.pieces[0][0], call, threads)
         self._room = work
         del spans
+
+
+def started(model: Any, encoded: Encoded) -> Decoding:
+    """What a generator's `start` gives; a reader may have made it with the rest."""
+    begun: Decoding | None = encoded.extra.get(STARTED)
+    return model.start(encoded) if begun is None else begun
+
+
+def _masked(memory: Any, mask: Lengths | None) -> Any:
+    """A memory of texts of which some are padded: it was recorded of texts that are not."""
+    if mask is None or not isinstance(memory, Memory):
+        return memory
+    return replace(memory, mask=mask.over_heads(1) if memory.heads else mask)
+
+
+def read_text(
+    reader: RecordedEncoder, model: Any, source: Tensor | Inputs, lengths: Tensor | None
+) -> Encoded | None:
+    """What a reader makes of a source; None where the model has to read it."""
+    if isinstance(source, Inputs) and source.extras:
+        return None
+    ids, lengths = unpacked(source, lengths)
+    if ids.dim() != TEXT or ids.dtype != torch.int64 or lengths is None:
+        return None
+    try:
+        return reader.encode(model, ids, lengths)
+    except NotRecorded:
+        return None

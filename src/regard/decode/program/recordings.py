@@ -8,7 +8,6 @@ recorded again. Each is compared with the model's own `step` before it is used.
 """
 
 import contextlib
-import os
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,16 +15,14 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
-from regard import native
-from regard.attention._kernels.compared import wanted
-from regard.attention.call import unforced
 from regard.attention.recording import Seen, active, unseen, wants_calls, watching
 from regard.decode.ensemble import Ensemble
 from regard.decode.program.folding import folded
-from regard.decode.program.instructions import STEP
 from regard.decode.program.lowering import lower
+from regard.decode.program.model_state import ModelState, refusal
 from regard.decode.program.packed_weights import Panels
 from regard.decode.program.probes import probes, states_after, words
+from regard.decode.program.readers import reader_of
 from regard.decode.program.recorded_decoder import RecordedDecoder, say_watched
 from regard.decode.program.recorder import NotRecorded
 from regard.decode.program.replay import Program
@@ -34,13 +31,9 @@ from regard.decode.program.structure import LIMIT, hooked, structure, unstable
 from regard.decode.program.tree import map_leaves
 from regard.decode.program.unify import recorded
 from regard.errors import RequestError
-from regard.native.fingerprint import fingerprint
 from regard.protocols import Decoding, Encoded
 
 __all__ = ["recorded_decoder", "recorded_form", "unrecorded_reason"]
-
-HOME = "regard.models."
-"""Where models come from whose steps have no effects beside what they give, and subclasses'."""
 
 
 @dataclass
@@ -60,16 +53,22 @@ class _Entry:
         """Whether the model has the same form; a reason does not depend on its weights."""
         return self.form == form or self.kinds == _kinds(model)
 
-    def is_current(self, model: nn.Module, form: Any) -> bool:
+    def is_current(self, state: ModelState) -> bool:
         """Whether the model is still as it was."""
-        return self.is_for(model, form) and (self.decoder is None or self.key == _weights(model))
+        same = self.is_for(state.model, state.form)
+        return same and (self.decoder is None or self.key == state.weights)
 
 
 _ENTRIES: "WeakKeyDictionary[nn.Module, _Entry]" = WeakKeyDictionary()
 
 
 def recorded_form(
-    model: Any, encoded: Encoded, precision: str = "float32", *, watched: bool = False
+    model: Any,
+    encoded: Encoded,
+    precision: str = "float32",
+    *,
+    watched: bool = False,
+    state: ModelState | None = None,
 ) -> Any:
     """The model with its step as a recorded program in C, or the model itself.
 
@@ -79,6 +78,7 @@ def recorded_form(
         precision: of the weights; a program in another one than float32 is made of what was
             compared with the model in float32.
         watched: somebody will look at the weights of its steps.
+        state: of the model, if somebody has one.
 
     Raises:
         RequestError: another precision than float32 is asked for, and there is no program.
@@ -92,17 +92,24 @@ def recorded_form(
     if wants_calls():
         say_watched(precision)
         return model
-    found = None if _refusal(model) is not None else _found(model, encoded)
+    state = state or ModelState(model)
+    found = None if state.refusal is not None else _found(state, encoded)
     if found is not None and found.decoder is not None and (watched or active()):
         shows = _showing(model, encoded, found, precision)
         if shows is not None:
-            return shows
+            return _reading(shows, state)
         if active():
             say_watched(precision)
             return model
     if precision != "float32":
-        return _narrow(model, encoded, found, precision)
-    return model if found is None or found.decoder is None else found.decoder
+        return _reading(_narrow(model, encoded, found, precision), state)
+    return model if found is None or found.decoder is None else _reading(found.decoder, state)
+
+
+def _reading(decoder: RecordedDecoder, state: ModelState) -> RecordedDecoder:
+    """The decoder with the encoder of its model in C, where there is one."""
+    decoder.reader = reader_of(state, decoder.precision)
+    return decoder
 
 
 def _each_recorded(ensemble: Ensemble, encoded: Encoded, precision: str, watched: bool) -> Ensemble:
@@ -114,14 +121,13 @@ def _each_recorded(ensemble: Ensemble, encoded: Encoded, precision: str, watched
     return ensemble if same else Ensemble(each, of=ensemble.model)
 
 
-def _found(model: nn.Module, encoded: Encoded) -> "_Entry | None":
+def _found(state: ModelState, encoded: Encoded) -> "_Entry | None":
     """A model's program, which is made if there is none yet."""
     if type(encoded) is not Encoded:
         return None
-    form = structure(model)
-    entry = _ENTRIES.get(model)
-    if entry is None or not entry.is_current(model, form):
-        entry = _ENTRIES[model] = _made(model, encoded, form)
+    entry = _ENTRIES.get(state.model)
+    if entry is None or not entry.is_current(state):
+        entry = _ENTRIES[state.model] = _made(state, encoded)
     return entry
 
 
@@ -157,49 +163,22 @@ def unrecorded_reason(model: Any) -> str | None:
         return f"{type(model).__name__} is no module"
     if model.training:
         return "it is in training mode"
-    why = _refusal(model)
+    why = refusal(model)
     if why is not None:
         return why
     entry = _ENTRIES.get(model)
     return entry.reason if entry is not None and entry.is_for(model, structure(model)) else None
 
 
-def _refusal(model: nn.Module) -> str | None:
-    """What speaks against a program before anything is recorded."""
-    if os.environ.get("REGARD_PROGRAM", "1") == "0":
-        return "REGARD_PROGRAM is 0"
-    if not any(kind.__module__.startswith(HOME) for kind in type(model).__mro__):
-        return f"{type(model).__name__} is not one of regard.models, nor a subclass"
-    if native.unavailable_reason(STEP.name) is not None:
-        return f"there is no C ({native.missing() or 'the function is not in it'})"
-    if native.level() == "portable":
-        return "C has no vector instructions here, and PyTorch's products are faster"
-    if torch.is_autocast_enabled("cpu"):
-        return "autocast is on"
-    if not unforced() or wanted():
-        return "a kernel of attention is asked for"
-    for name, p in model.named_buffers():
-        if p.device.type != "cpu":
-            return f"{name} is on {p.device.type}"
-    for name, p in model.named_parameters():
-        if p.device.type != "cpu" or p.dtype != torch.float32:
-            return f"{name} is {p.dtype} on {p.device.type}"
-    return None
-
-
 def _kinds(model: nn.Module) -> list[type]:
     return [type(one) for one in model.modules()]
 
 
-def _weights(model: nn.Module) -> Any:
-    """What a program's weights belong to."""
-    return fingerprint([*model.parameters(), *model.buffers()]), native.level()
-
-
 @torch.inference_mode()
-def _made(model: nn.Module, encoded: Encoded, form: Any) -> _Entry:
+def _made(state: ModelState, encoded: Encoded) -> _Entry:
     """Record a model, lower the program, and compare its steps with the model's."""
-    entry = _Entry(form, _weights(model), reason=hooked(model) or unstable(model))
+    model, form = state.model, state.form
+    entry = _Entry(form, state.weights, reason=hooked(model) or unstable(model))
     if entry.reason is not None:
         return entry
     try:

@@ -13,6 +13,8 @@ SCORES = 16
 """Floats of scores that a thread needs beside one a key."""
 WIDENED_ROWS = 12
 """As in native/int8_products.h."""
+BEST_PART, BEST_ROW = 512, 8
+"""Words whose logits are made together, and floats of what is known of a row: native/best.h."""
 
 
 class WorkSpace(NamedTuple):
@@ -22,6 +24,7 @@ class WorkSpace(NamedTuple):
         rows: hypotheses of all sentences.
         keys, words, past: of the source, of the output, and of caches, the new key too.
         words_of_texts: rows are words of texts, as in an encoder.
+        best: the best words of each row are wanted in the place of logits.
     """
 
     sentences: int
@@ -31,6 +34,7 @@ class WorkSpace(NamedTuple):
     past: int
     threads: int
     words_of_texts: bool = False
+    best: bool = False
 
     def floats(self, slots: Sequence[Slot], places: SlotPlaces, widest: int | None) -> int:
         """As program.c counts them.
@@ -40,9 +44,11 @@ class WorkSpace(NamedTuple):
             widest: inputs of the widest product with narrow weights; None: they are float32.
         """
         count = self.threads * (wide(max(self.keys, self.past)) + SCORES + 2 * self.past)
+        part = -(-self.sentences // self.threads) * (self.rows // max(self.sentences, 1))
+        part = self.rows if self.words_of_texts else part
+        if self.best:
+            count += self.threads * (part * BEST_PART + wide(part * BEST_ROW))
         if widest is not None:
-            part = -(-self.sentences // self.threads) * (self.rows // max(self.sentences, 1))
-            part = self.rows if self.words_of_texts else part
             narrow = 2 * wide(part) + part * widest // 2
             narrow += PANEL * widest if part > WIDENED_ROWS else 0
             count += self.threads * wide(narrow)
