@@ -24,7 +24,7 @@ from regard import catalog, native
 from regard.attention.recording import Seen, watching
 from regard.decode.program.choosing import packed
 from regard.decode.program.explained import explanation
-from regard.decode.program.packed_weights import Panels
+from regard.decode.program.in_c import InC
 from regard.decode.program.recordings import recorded_form
 from regard.protocols import BOS, EOS, Inputs
 
@@ -177,7 +177,7 @@ def measure_row(
 def _ways(first: Any, second: Any, begun: Any, name: str, batch: int) -> list[tuple[Any, Any]]:
     """Both forms, each with the decoding that it begins with."""
     own = [
-        form.start(form.encode(source(name, batch))) if isinstance(form, Panels) else begun
+        form.start(form.encode(source(name, batch))) if isinstance(form, InC) else begun
         for form in (first, second)
     ]
     return list(zip((first, second), own, strict=True))

@@ -1,22 +1,20 @@
 """A search that sentences join and leave gives what each of them gets by itself."""
 
-import copy
 import random
 
 import pytest
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
 from regard import native, watch
 from regard.decode import Beam, Ensemble, Greedy
 from regard.decode.continuous_batching import RunningBeam, unsupported_reason
-from regard.decode.program.choosing import packed
-from regard.decode.program.recordings import recorded_form
+from regard.decode.program.recordings import decoder_in_c
+from regard.decode.program.written import CACHES
 from regard.errors import RequestError
 from regard.models.bytenet import ByteNet
 from regard.models.marian import Marian
 from regard.protocols import EOS, PAD
-from tests.decode.program.test_choosing import a_following, a_transformer, an_rnnsearch, biased
+from tests.decode.program.test_transformers import a_following, a_transformer, an_rnnsearch, biased
 
 pytestmark = pytest.mark.skipif(native.library() is None, reason="no compiled library")
 VARIANTS = {
@@ -26,22 +24,9 @@ VARIANTS = {
     ),
     "shaw": lambda: a_transformer(position={"kind": "shaw", "clip": 3}, attention={"window": 9}),
     "follow": lambda: a_following(norm="pre"),
-    "marian": lambda: biased(a_transformer(Marian, first=2, reads_end=False)),
-    "program": lambda: reading_one_by_one(a_transformer(dim=40)),
+    "marian": lambda: biased(a_transformer(Marian, first=2)),
+    "program": lambda: a_transformer(dim=40),
 }
-
-
-def reading_one_by_one(model):
-    """PyTorch may add in another order in a larger batch: here each sentence is a batch."""
-    plain = model.encode
-
-    def encode(source, lengths):
-        one = [plain(row[None, :n], n[None]) for row, n in zip(source, lengths, strict=True)]
-        states = pad_sequence([found.states[0] for found in one], batch_first=True)
-        return one[0]._replace(states=states, lengths=lengths)
-
-    model.encode = encode
-    return model
 
 
 def sentences(count, seed=0):
@@ -57,6 +42,10 @@ def together(rows):
     wide = max(map(len, rows))
     table = torch.tensor([[*row, *[PAD] * (wide - len(row))] for row in rows])
     return table, torch.tensor([len(row) for row in rows])
+
+
+def in_c(model):
+    return decoder_in_c(model, *together(sentences(2)))
 
 
 def alone(beam, model, rows):
@@ -148,9 +137,9 @@ def test_what_has_left_is_let_go():
         running.step()
         search = running._search
         if search is not None:
-            past, source = search.decoding.carried["past"], search.decoding.memories["source"]
+            past, memory = search.decoding.carried[CACHES], search.decoding.memories["0"]
             sizes = len(past.blocks), len(search.history._steps), len(search.books)
-            most = max(most, *sizes, len(source.held) // 2)
+            most = max(most, *sizes, len(memory.key))
     assert most <= 12 + 5
 
 
@@ -158,12 +147,14 @@ def test_it_keeps_the_weights_of_its_beginning():
     model, rows, beam = a_transformer(), sentences(1, seed=5), Beam(beam_size=2)
     running = RunningBeam(beam, model)
     (expected,) = alone(beam, model, rows)
+    running.add(*together(sentences(1, seed=6)))
     with torch.no_grad():
         for p in model.parameters():
             p.mul_(1.5)
     (number,) = running.add(*together(rows))
-    while not (found := running.step()):
-        pass
+    found = {}
+    while number not in found:
+        found |= running.step()
     assert [h.tokens for h in found[number]] == [h.tokens for h in expected]
 
 
@@ -193,13 +184,14 @@ def test_what_a_recording_shows_is_said_before_anything_is_decoded():
     assert not len(running)
 
 
-@pytest.mark.parametrize("variant", ["rnnsearch", "ByteNet"])
-def test_programs_are_joined_where_there_is_no_packed_form(variant):
-    """Steps alone are those of the packed form, or of PyTorch: sums in another order."""
+@pytest.mark.parametrize("variant", ["rnnsearch", "ByteNet", "marian"])
+def test_models_whose_encoders_are_no_programs_are_joined(variant):
+    """A source that is read in a batch is summed up in another order."""
     torch.manual_seed(3)
     made = {
         "rnnsearch": an_rnnsearch,
         "ByteNet": lambda: ByteNet(203, 203, dim=8, dilations=(1, 2), sets=1),
+        "marian": lambda: a_transformer(Marian, first=2, reads_end=False),
     }
     model, rows = biased(made[variant]().eval()), sentences(7, seed=4)
     beam = Beam(beam_size=3, n_best=2, max_extra=8)
@@ -209,11 +201,9 @@ def test_programs_are_joined_where_there_is_no_packed_form(variant):
         assert [h.score for h in mine] == pytest.approx([h.score for h in expected], abs=1e-5)
 
 
-def test_states_with_addresses_are_not_copied():
-    fast = packed(model := a_transformer())
+def test_only_sentences_that_have_not_begun_join():
+    fast = in_c(model := a_transformer())
     decoding = fast.start(fast.encode(*together(sentences(2))))
-    with pytest.raises(TypeError, match="holds addresses"):
-        copy.deepcopy(decoding)
     _, later = fast.step(torch.full((2, 1), 1), decoding)
     with pytest.raises(RequestError, match="before its first step"):
         fast.joined(decoding, later)
@@ -221,21 +211,16 @@ def test_states_with_addresses_are_not_copied():
 
 
 @pytest.mark.parametrize("wrong", [-1, 3])
-@pytest.mark.parametrize("kind", ["packed", "program"])
-def test_starts_that_no_step_had_are_refused(kind, wrong):
-    model = a_transformer(dim=40 if kind == "program" else 64)
-    fast = packed(model)
-    if kind == "program":
-        with torch.inference_mode():
-            fast = recorded_form(model, model.encode(*together(sentences(2))))
+def test_starts_that_no_step_had_are_refused(wrong):
+    model = a_transformer()
+    fast = in_c(model)
     decoding = fast.start(fast.encode(*together(sentences(2))))
     tokens = torch.full((2, 1), 1)
     for _ in range(2):
         _, decoding = fast.step(tokens, decoding)
     other = fast.start(fast.encode(*together(sentences(1))))
     both = fast.joined(decoding, other)
-    starts = both.carried["past"].starts if kind == "packed" else both.starts
-    starts[1] = wrong
+    both.starts[1] = wrong
     with pytest.raises(IndexError, match="out of range"):
         fast.step(torch.full((3, 1), 1), both)
     assert model is not None

@@ -12,7 +12,7 @@ from regard.decode import decoder as search
 from regard.errors import RequestError
 from regard.models.luong import Luong
 from regard.protocols import EOS
-from tests.decode.program.test_choosing import a_transformer, an_rnnsearch, sources
+from tests.decode.program.test_transformers import a_transformer, an_rnnsearch, sources
 from tests.decode.rules.test_forbidden_words import avoiding
 from tests.decode.test_decoder import DECODERS, SOURCES
 from tests.decode.toy import Markov, rescore
@@ -66,7 +66,7 @@ def test_words_that_an_output_must_have_come_in_a_stream_too():
 
 
 MODELS = {
-    "a packed Transformer": a_transformer,
+    "a Transformer": a_transformer,
     "an RNNsearch in C": an_rnnsearch,
     "an LSTM": lambda: Luong(203, 203, embed=8, hidden=8, layers=1).eval(),
     "an ensemble": lambda: Ensemble([a_transformer(), an_rnnsearch()]),
@@ -78,7 +78,7 @@ MODELS = {
     "decoder",
     [Greedy(max_extra=3), Beam(3, coverage_penalty=0.2, max_extra=3), Sample(n_best=2, top_k=9)],
 )
-def test_models_of_the_catalogue_packed_or_not(make, decoder):
+def test_models_of_the_catalogue(make, decoder):
     model, (source, lengths) = make(), sources()
     source, lengths = source[:3, :9], lengths[:3].clamp(max=9)
     source[2, 8] = EOS

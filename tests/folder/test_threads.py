@@ -5,13 +5,13 @@ import threading
 import pytest
 
 from regard import loading, native
-from regard.decode.program.choosing import unsupported_reason
+from regard.decode.program.recordings import unrecorded_reason
 from regard.folder import writing
 from tests.folder import toy
 
 THREADS = 8
 MODELS = {
-    "transformer": {"dim": 32, "heads": 2, "ffn_dim": 32},  # sizes that can be packed
+    "transformer": {"dim": 32, "heads": 2, "ffn_dim": 32},
     "rnnsearch": {},
     "luong": {},
     "convs2s": {},
@@ -46,12 +46,12 @@ def test_eight_threads_get_the_answers_of_one(name, tmp_path):
     words, plan = toy.tokenizers(shared=True), toy.recipe(name, **MODELS[name])
     model = toy.model_of(name, words, **MODELS[name])
     if native.library() is not None:
-        assert (unsupported_reason(model) is None) == (name == "transformer")
+        assert unrecorded_reason(model.eval()) is None
     folder = writing.save_pretrained(
         tmp_path / name, model, task=plan["task"], fields=words, recipe=plan
     )
     expected = answers(loading.load(folder), range(len(WAYS)))
-    loaded = loading.load(folder)  # nothing is packed yet: the threads meet there too
+    loaded = loading.load(folder)  # nothing is recorded yet: the threads meet there too
     found, ready = {}, threading.Barrier(THREADS)
 
     def work(number):

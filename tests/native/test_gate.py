@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import regard.attention._ops.cpu.located  # declares what is looked for
-import regard.decode.program.choosing
 import regard.decode.program.instructions
 import regard.losses.smoothed_cross_entropy
 from regard import native
@@ -24,7 +23,6 @@ from regard.native import _build, dropout, fingerprint, gate, gemm, packed_produ
 from regard.native.gate import BrokenContract, Function, Struct
 
 USERS = (
-    regard.decode.program.choosing,
     regard.decode.program.instructions,
     regard.losses.smoothed_cross_entropy,
     _crf_native,

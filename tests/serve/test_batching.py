@@ -8,7 +8,7 @@ import time
 import httpx
 import pytest
 
-from regard.decode.program.choosing import PackedTransformer
+from regard.decode.program.recorded_decoder import RecordedDecoder
 from regard.decode.request import DecodingRequest
 from regard.models.transformer import Transformer
 from regard.serve._batcher import Batcher
@@ -179,7 +179,7 @@ def counted(monkeypatch, also=lambda: None):
         return step
 
     for kind, name in (
-        (PackedTransformer, "step"), (PackedTransformer, "leading"), (Transformer, "step"),
+        (RecordedDecoder, "_stepped"), (Transformer, "step"),
     ):  # fmt: skip
         monkeypatch.setattr(kind, name, counting(getattr(kind, name)))
     return rows

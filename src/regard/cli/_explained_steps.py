@@ -30,7 +30,8 @@ def explain_steps(folder: str, *, json: bool) -> None:
         emit({"folder": folder, **found})
         return
     rows = [("MODEL", found["model"]), ("STEPS", found["said"])]
-    rows += [("", f"not packed: {reason}") for reason in found["reasons"]]
+    if "encoder_said" in found:
+        rows.append(("ENCODER", found["encoder_said"]))
     if found["program"]:
         rows.append(("FEW TEXTS", f"regard predict answers up to {FEW} by NumPy, without PyTorch"))
     print_result(columns(rows))

@@ -11,13 +11,12 @@ from torch import Tensor, nn
 
 from regard.attention import MultiHead, ScaledDot, Softmax, WeightedSum
 from regard.attention.plain import Altered, PlainForm, is_causal, plain_form
-from regard.decode.program.by_hand_transformer import layer_form
 from regard.decode.program.structure import altered
 from regard.errors import RequestError
 from regard.layers.norm import PreNorm
 from regard.layers.positional_encoding import LearnedPositions
 from regard.models.following_transformer import FollowingTransformer
-from regard.models.transformer import Transformer
+from regard.models.transformer import DecoderLayer, Transformer
 
 __all__ = ["Anatomy", "anatomy"]
 
@@ -63,6 +62,25 @@ class Anatomy:
         """The layers of the encoder or the decoder, with their paths."""
         for i, layer in enumerate(getattr(self.model, side)):
             yield f"{side}.{i}", layer
+
+
+def layer_form(layer: Any) -> tuple[Any, ...]:
+    """Classes, sizes and settings of a layer: what other programs expect to be equal in all."""
+    crossing = isinstance(layer, DecoderLayer)
+    attentions = [layer.self_attention, *([layer.cross_attention] if crossing else [])]
+    residuals = [layer.self_residual, *([layer.cross_residual] if crossing else [])]
+    feed = layer.feedforward
+    products = [one for a in attentions for one in (a.query, a.key, a.value, a.out)]
+    return (
+        type(feed),
+        getattr(feed, "activation", "relu"),
+        *(a.heads for a in attentions),
+        *((p.in_features, p.out_features) for p in (*products, feed.into, feed.out)),
+        *(
+            (type(r), type(r.norm), r.norm.eps, r.norm.normalized_shape)
+            for r in (*residuals, layer.feedforward_residual)
+        ),
+    )
 
 
 def anatomy(model: nn.Module) -> Anatomy:

@@ -21,7 +21,7 @@ from regard.attention.mask import take
 from regard.decode.coverage import Covered
 from regard.decode.history import End, History
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.program.packed_weights import Panels
+from regard.decode.program.in_c import InC
 from regard.decode.rules.forced_words import Must
 from regard.decode.search_batch import IMPOSSIBLE, SearchBatch, SoFar, forced, within_vocabulary
 from regard.decode.top import leading, log_probabilities, top
@@ -165,7 +165,7 @@ class BeamSearch:
         start = forced(request, self.at, self.active)
         if start is None and must is None and not request.rules:
             count = 2 * size + isinstance(early, Tensor)
-            if isinstance(model, Panels):
+            if isinstance(model, InC):
                 gains, ids, self.decoding = model.leading(self.tokens, self.decoding, first, count)
             else:
                 logits, self.decoding = model.step(self.tokens, self.decoding)

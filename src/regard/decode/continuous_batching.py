@@ -24,8 +24,7 @@ from regard.decode.beam_search import BeamSearch
 from regard.decode.decoder import Decoder
 from regard.decode.eval_mode import frozen
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.program import choosing as packing
-from regard.decode.program.packed_weights import Panels
+from regard.decode.program.in_c import InC
 from regard.decode.program.readers import read
 from regard.decode.program.recorded_decoder import RecordedDecoder
 from regard.decode.program.recordings import recorded_form, unrecorded_reason
@@ -56,17 +55,9 @@ def unsupported_reason(decoder: Any, model: Any) -> str | None:
         return "a coverage penalty watches its attention"
     if active():
         return "somebody watches its attention"
-    if _packed(decoder, model) is not None:
-        return None
+    if isinstance(model, InC):
+        return _unjoined(model) if isinstance(model, Joining) else "its sentences cannot join"
     return unrecorded_reason(model)
-
-
-def _packed(decoder: Beam, model: Any) -> Any:
-    """What decodes a model whose sentences may join, if that is no program yet to be recorded."""
-    if packing.unsupported_reason(model) is not None and not isinstance(model, Panels):
-        return None
-    form = packing.packed(model, decoder.precision)
-    return form if isinstance(form, Joining) and _unjoined(form) is None else None
 
 
 def _unjoined(form: Any) -> str | None:
@@ -82,8 +73,7 @@ class RunningBeam:
 
     Args:
         decoder: a beam without a coverage penalty.
-        model: a generator whose steps C takes, packed or recorded. Its weights stay those of the
-            first sentences.
+        model: a generator whose steps C takes. Its weights stay those of the first sentences.
 
     Raises:
         RequestError: sentences cannot join such a search; `unsupported_reason` says why.
@@ -93,15 +83,15 @@ class RunningBeam:
         why = unsupported_reason(decoder, model)
         if why is not None or not isinstance(decoder, Beam):
             raise _refused(why)
-        self.beam, self._model = decoder, model  # what is packed does not keep its model
-        self._engine: Any = _packed(decoder, model)
+        self.beam, self._model = decoder, model  # what is in C does not keep its model
+        self._engine: Any = model if isinstance(model, InC) else None
         self._search: BeamSearch | None = None
         self._count = 0
 
     @property
-    def recorded(self) -> bool:
-        """Whether the model's own `encode` reads sentences, and a recorded program decodes them."""
-        return self._engine is None or isinstance(self._engine, RecordedDecoder)
+    def encodes_in_c(self) -> bool:
+        """Whether C reads sentences, too; known after `begin`."""
+        return isinstance(self._engine, RecordedDecoder) and self._engine.reader is not None
 
     def __len__(self) -> int:
         """How many sentences are being decoded."""

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard.attention.mask import take
 from regard.attention.recording import Seen, watching
 from regard.decode.ensemble import Ensemble
-from regard.decode.program.packed_weights import Panels
+from regard.decode.program.in_c import InC
 from regard.errors import RequestError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Covered:
         """Nothing looked at so far."""
         # What a packed model looks at is told under the names of the model's own attentions.
         engine: Any = request.model
-        model = engine.model if isinstance(engine, Panels | Ensemble) else engine
+        model = engine.model if isinstance(engine, InC | Ensemble) else engine
         seen = Seen(model if isinstance(model, nn.Module) else None)
         return cls(seen, request.lengths if request.states is None else request.states)
 

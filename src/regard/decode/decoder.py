@@ -12,12 +12,11 @@ from torch import Tensor, nn
 
 from regard.decode.eval_mode import frozen
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.program.choosing import PRECISIONS, packed
+from regard.decode.program.in_c import PRECISIONS, InC, known
 from regard.decode.program.model_state import ModelState
-from regard.decode.program.packed_weights import known
 from regard.decode.program.readers import read
 from regard.decode.program.recorded_encoder import started
-from regard.decode.program.recordings import recorded_form
+from regard.decode.program.recordings import recorded_form, rests
 from regard.decode.rules.forbidden_words import Phrases, Rule
 from regard.decode.rules.repetition import no_repeat_ngram, repetition_penalty
 from regard.decode.search_batch import (
@@ -55,8 +54,7 @@ class Decoder(ABC):
         no_repeat_ngram: no n-gram of this length is repeated; 0 for no such rule.
         repetition_penalty: what the log-probability of tokens written before is multiplied by:
             above 1 they come less often. Scores count it.
-        precision: of a packed decoder's weights on a CPU: "float32", "bfloat16" or "int8" (see
-            `packed`).
+        precision: of the weights of a decoder in C, on a CPU: "float32", "bfloat16" or "int8".
 
     A forced prefix or `min_length` always fits: the limit is raised to hold it and an EOS.
     PAD and BOS are never produced; probabilities are the model's own, over its whole vocabulary.
@@ -107,7 +105,7 @@ class Decoder(ABC):
         """Decode a batch; a sentence for which nothing fits what is asked has no hypothesis.
 
         Args:
-            model: any `Generator`, or one that was `packed`.
+            model: any `Generator`, or what `decoder_in_c` made of one.
             lengths: (B,) of the sources, EOS counted; None counts what is not PAD.
             source: (B, S) ids ending in EOS, right-padded, or any `Inputs` that the model reads.
             prefix: how each output must begin: one list of ids a sentence, of any lengths, no BOS.
@@ -147,7 +145,7 @@ class Decoder(ABC):
 
         Each item is what a call would give back if its deadline were now: for each sentence its
         hypotheses, best first, those that have not ended ranked as if they ended here. The last
-        item is the result of the call. The steps are those of the call, packed models included; an
+        item is the result of the call. The steps are those of the call, those in C included; an
         item costs the time to trace its hypotheses. Closing the generator ends the work; nothing
         runs, and the model is in the mode it was in, while an item is looked at.
 
@@ -189,16 +187,19 @@ class Decoder(ABC):
         """Read the sources, in inference mode and with the model in eval mode.
 
         Args:
-            record: take steps by a recorded program, which is made if there is none: not for a
-                model in training, whose weights are about to change.
+            record: read and take steps by recorded programs, which are made if there are none. A
+                model in training, whose weights are about to change, is recorded when they were
+                the same in the batch before.
         """
         source, starts, wanted = asked.source, asked.starts, asked.wanted
         own = [no_repeat_ngram(self.no_repeat_ngram)] if self.no_repeat_ngram else []
         if self.repetition_penalty > 1:
             own += [repetition_penalty(self.repetition_penalty)]
-        record = record or self.precision != "float32"  # the model's own steps are float32
-        engine: Generator = packed(model, self.precision, recorded=True)
-        state = ModelState(engine) if isinstance(engine, nn.Module) else None
+        _check_precision(model, self.precision)
+        state = ModelState(model) if isinstance(model, nn.Module) else None
+        # The model's own steps are float32.
+        record = record or self.precision != "float32" or (state is not None and rests(state))
+        engine: Generator = model
         try:
             encoded = (
                 read(engine, asked.inputs, asked.lengths, self.precision, state)
@@ -251,6 +252,15 @@ class Decoder(ABC):
     def normalizer(self, length: int) -> float:
         """Give what the log-probability of `length` tokens, with EOS, is divided by."""
         return PENALTIES[self.penalty](length, self.length_penalty)
+
+
+def _check_precision(model: Generator, precision: str) -> None:
+    """Refuse another precision than the one that a decoder in C has."""
+    if isinstance(model, InC) and precision not in ("float32", model.precision):
+        raise RequestError(
+            f"decode.precision: {precision} is asked of a decoder in {model.precision}; "
+            "make one in it of the model itself"
+        )
 
 
 def _check_ids(source: Tensor, model: Generator) -> None:

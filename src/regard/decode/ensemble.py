@@ -27,7 +27,7 @@ class Ensemble(nn.Module):
 
     Args:
         models: `Generator`s over the same vocabularies.
-        of: the ensemble whose models these are, packed; it must be kept as long.
+        of: the ensemble whose models these are, in C; it must be kept as long.
 
     Raises:
         RequestError: no model, or vocabularies of different sizes.
@@ -56,7 +56,7 @@ class Ensemble(nn.Module):
 
     @property
     def model(self) -> "Ensemble":
-        """The ensemble of models as they are, where these are packed."""
+        """The ensemble of models as they are, where these are in C."""
         found = None if self._of is None else self._of()
         return self if found is None else found
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from torch import nn
 
-from regard.decode.program.packed_weights import Panels
+from regard.decode.program.in_c import InC
 from regard.protocols import Generator
 
 __all__ = ["frozen"]
@@ -17,7 +17,7 @@ def frozen(model: Generator) -> Iterator[bool]:
 
     The block is told whether the model was in training mode.
     """
-    own = model.model if isinstance(model, Panels) else model
+    own = model.model if isinstance(model, InC) else model
     modules = list(own.modules()) if isinstance(own, nn.Module) else []
     training = [m for m in modules if m.training]
     for m in training:

@@ -115,10 +115,21 @@ class Sources:
         if lengths is None:  # frames or regions, all of them real
             size = source.shape[1] if source.dim() > 1 else 1
             lengths = torch.full((len(source),), size, dtype=torch.int64, device=source.device)
+        _check_lengths(lengths, source)
         prefixes = None if prefix is None else [[start] if len(start) else [] for start in prefix]
         starts = [own[0] if own else [] for own in _checked("prefix", prefixes, len(source))]
         wanted = _checked("force_words", force_words, len(source))
         return cls(inputs, source, lengths, starts, wanted, rules)
+
+
+def _check_lengths(lengths: Tensor, source: Tensor) -> None:
+    """Refuse lengths of other rows than the source's, or beyond its last column."""
+    rows, columns = len(source), source.shape[1] if source.dim() > 1 else 1
+    fits = lengths.shape == (rows,)
+    if not fits or (rows and not 0 <= int(lengths.min()) <= int(lengths.max()) <= columns):
+        raise RequestError(
+            f"lengths: expected {rows} numbers from 0 to {columns}, got {lengths.tolist()}"
+        )
 
 
 def forced(request: SearchBatch, step: int, rows: Tensor) -> Tensor | None:

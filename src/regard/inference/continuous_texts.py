@@ -42,7 +42,7 @@ def running_texts(
         longest = texts.begin(sample)
     except RequestError:
         return None
-    return None if longest < SHORT and texts.recorded else texts
+    return texts if longest >= SHORT or texts.encodes_in_c else None
 
 
 class RunningTexts:
@@ -84,9 +84,9 @@ class RunningTexts:
         }
 
     @property
-    def recorded(self) -> bool:
+    def encodes_in_c(self) -> bool:
         """As of `RunningBeam`."""
-        return self._search.recorded
+        return self._search.encodes_in_c
 
     def begin(self, text: str) -> int:
         """Make what decodes ready with a text, which is not decoded; the most tokens of its output.

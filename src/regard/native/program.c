@@ -321,7 +321,7 @@ static int fits(const program *p, const program_call *c, int64_t threads) {
         if (room > MOST) return 0;
     }
     if (room > c->room) return 0;
-    if (c->values && (p->output < 0 || p->output >= p->instructions || !c->ids)) return 0;
+    if (c->values && (p->output < -1 || p->output >= p->instructions || !c->ids)) return 0;
     for (int64_t k = 0; k < p->instructions; k++) {
         const instruction *i = p->code + k;
         if (c->values && k == p->output) {

@@ -50,7 +50,7 @@ typedef struct {
 
 typedef struct {
     int64_t instructions, slots, kind; /* kind: FLOAT32, BFLOAT16 or INT8, of the weights of products */
-    int64_t output; /* the LINEAR that makes the logits and that nothing else reads; -1: there is none */
+    int64_t output; /* the LINEAR that makes the logits and that nothing else reads; -1: it is in no or another piece */
     const instruction *code;
     const slot *slot;
 } program;

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard import decode, tasks
-from regard.decode.program import choosing
+from regard.decode.program.in_c import PRECISIONS
 from regard.decode.program.recordings import recorded_decoder
 from regard.folder.weights import round_as, saved_size
 from regard.train.averaging import average
@@ -191,10 +191,10 @@ def _low_precisions(built: "Built", work: Work, test: Any) -> dict[str, Any]:
     asked = built.plan.recipe.decode
     if asked.get("precision", "float32") != "float32":
         return {}
-    if choosing.unsupported_reason(work.model) is not None and not _was_recorded(work.model):
+    if not _was_recorded(work.model):
         return {}
     found = {}
-    for precision in choosing.PRECISIONS[1:]:
+    for precision in PRECISIONS[1:]:
         outputs = built.task.predict(
             work.model,
             test,

@@ -14,14 +14,14 @@ from regard import native, watch
 from regard.attention import kernels
 from regard.decode import Beam, Greedy
 from regard.decode.ensemble import Ensemble
-from regard.decode.program import recordings
+from regard.decode.program import model_state, recordings
 from regard.decode.program.explained import explanation
 from regard.decode.program.probes import SIZES
 from regard.decode.program.recorded_decoder import RecordedDecoder, say_watched
 from regard.decode.program.recordings import recorded_form, unrecorded_reason
 from regard.errors import RequestError
 from regard.models.luong import Luong
-from tests.decode.program.test_choosing import a_transformer
+from tests.decode.program.test_transformers import a_transformer, sources
 from tests.decode.program.zoo import CASES
 
 pytestmark = pytest.mark.skipif(
@@ -161,7 +161,7 @@ def test_subclasses_and_changed_layers_decode_by_their_own_programs(luong, monke
 
 
 @pytest.mark.parametrize("name", ["transformer", "marian"])
-def test_a_subclass_of_what_is_packed_is_recorded(name, monkeypatch):
+def test_a_transformer_with_another_layer_is_recorded(name, monkeypatch):
     model, given = BY_NAME[name].build(), source(name)
     layer = model.decoder[0] if hasattr(model, "decoder") else model.decoder_layers[0]
     name = next(n for n, m in layer.named_modules() if type(m) is nn.Linear)
@@ -206,7 +206,7 @@ def test_what_a_program_would_ignore_is_left_to_the_model(luong, monkeypatch):
     luong.double()
     assert "torch.float64 on cpu" in reason()
     luong.float()
-    monkeypatch.setattr(recordings, "HOME", "regard.models.gnmt.")
+    monkeypatch.setattr(model_state, "HOME", "regard.models.gnmt.")
     assert reason() == "Luong is not one of regard.models, nor a subclass"
 
 
@@ -216,7 +216,7 @@ def test_a_model_in_training_takes_its_own_steps(luong):
     assert luong not in recordings._ENTRIES
     assert unrecorded_reason(luong) == "it is in training mode"
     *_, last = BEAM.steps(luong, source())
-    assert luong not in recordings._ENTRIES
+    assert luong in recordings._ENTRIES  # its weights were the same
     assert_same(last, expected)
     assert_same(BEAM(luong.eval(), source()), expected)
     assert luong in recordings._ENTRIES
@@ -272,8 +272,13 @@ def test_explanations_say_what_takes_the_steps(luong, monkeypatch):
     )
     assert found.by_torch[1] == ("attend", "attend with ScaledDot, TalkingHeads, Causal")
     assert found.as_dict()["said"] == str(found)
-    assert found.reasons == ("its attention is not the plain one",)
-    assert str(explanation(a_transformer())).startswith("packed")
+    assert (found.reasons, found.encoder) == ((), 0)
+    assert found.encoder_said.endswith(
+        "C has no instruction for attend with ScaledDot, TalkingHeads"
+    )
+    model = a_transformer()
+    BEAM(model, *sources())
+    assert explanation(model).encoder_said.startswith("a recorded program, ")
     monkeypatch.setenv("REGARD_PROGRAM", "0")
     assert "REGARD_PROGRAM is 0" in str(explanation(luong))
 

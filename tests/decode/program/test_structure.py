@@ -1,4 +1,4 @@
-"""A packed model gives what the model gives, or is not taken, whatever was changed."""
+"""A program gives what the model gives, or is not taken, whatever was changed."""
 
 import copy
 
@@ -9,9 +9,9 @@ from torch.nn.utils import parametrizations
 
 from regard import catalog, native, watch
 from regard.decode import build
-from regard.decode.program import choosing
-from regard.decode.program.choosing import packed, unsupported_reason
-from regard.decode.program.structure import altered, difference, structure
+from regard.decode.program import recordings
+from regard.decode.program.recordings import unrecorded_reason
+from regard.decode.program.structure import altered, structure
 from tests.decode.program.zoo import OwnSteps
 
 pytestmark = pytest.mark.skipif(native.library() is None, reason="there is no C")
@@ -20,10 +20,6 @@ BIG = {
     "transformer": {"dim": 32, "ffn_dim": 32, "heads": 2, "layers": 2, "dropout": 0.0},
     "rnnsearch": {"embed": 16, "hidden": 16, "align": 16, "maxout": 16},
 }
-
-
-PACKED = ["transformer"]
-"""Models with a packed form; the other is recorded."""
 
 
 def made(name: str) -> nn.Module:
@@ -124,11 +120,19 @@ def written(model, **settings):
     return [[(h.tokens, h.score) for h in own] for own in decoder(model, source)]
 
 
-@pytest.mark.parametrize("name", PACKED)
-def test_a_plain_model_is_packed_once(name):
+def program_of(model):
+    entry = recordings._ENTRIES.get(model)
+    return None if entry is None else entry.decoder
+
+
+@pytest.mark.parametrize("name", BIG)
+def test_a_plain_model_is_recorded_once(name):
     model = made(name)
-    assert unsupported_reason(model) is None
-    assert packed(model) is packed(model) is not model
+    assert unrecorded_reason(model) is None
+    written(model)
+    first = program_of(model)
+    written(model)
+    assert first is program_of(model) is not None
 
 
 @pytest.mark.parametrize(
@@ -145,71 +149,50 @@ def test_a_changed_model_writes_what_its_own_steps_do(name, change, before):
     model = made(name)
     if not before:
         written(model)
-        assert (packed(model) is not model) is (name in PACKED)
+        assert program_of(model) is not None
     change(model)
-    taken = packed(model)
     expected = written(OwnSteps(model))
     for ours, theirs in zip(written(model), expected, strict=True):
         assert [tokens for tokens, _ in ours] == [tokens for tokens, _ in theirs]
         assert [score for _, score in ours] == pytest.approx([s for _, s in theirs], abs=1e-4)
-    if change in CHANGES and name in PACKED:
-        assert taken is model
-        assert unsupported_reason(model) == altered(model)
+    if change in (hooked, hooked_before):
+        assert unrecorded_reason(model) == altered(model)
 
 
-@pytest.mark.parametrize("name", PACKED)
+@pytest.mark.parametrize("name", BIG)
 def test_a_hook_on_all_modules(name):
     model = made(name)
-    assert packed(model) is not model
     handle = nn.modules.module.register_module_forward_hook(lambda *given: None)
     try:
-        assert unsupported_reason(model) == "there is a forward hook on all modules"
+        written(model)
+        assert unrecorded_reason(model) == "there is a forward hook on all modules"
     finally:
         handle.remove()
-    assert packed(model) is not model
+    written(model)
+    assert program_of(model) is not None
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_is_undone_is_packed_again(change):
+def test_what_is_changed_has_another_structure(change):
     plain = made("transformer")
     model = copy.deepcopy(plain)
     change(model)
     assert structure(model) != structure(plain)
-    assert packed(model) is model
-    assert packed(plain) is not plain
 
 
-def test_numbers_that_differ_are_seen():
-    model, other = made("transformer"), made("transformer")
-    with torch.no_grad():
-        other.output.weight[7] *= 5
-    form = packed(other)
-    assert difference(other, form) is None
-    assert difference(model, form).startswith("its packed form is off by ")
-
-
-def test_a_probe_that_fails_ends_no_decoding():
+def test_a_hook_that_fails_is_the_models_own_error():
     model = made("transformer")
     owner, name = product(model)
     getattr(owner, name).register_forward_hook(None)  # nothing that can be called
-    assert "probe of its steps failed (TypeError" in difference(model, made("transformer"))
-    assert packed(model) is model
-
-
-def test_what_is_compared_in_float32_is_what_is_kept(monkeypatch):
-    times = []
-    kind, (step, module, pack) = next(iter(choosing._KINDS.items()))
-    counted = lambda *given: times.append(1) or pack(*given)  # noqa: E731
-    monkeypatch.setitem(choosing._KINDS, kind, (step, module, counted))
-    model = made("transformer")
-    assert packed(model) is packed(model)
-    assert len(times) == 1
-    packed(model, "int8")
-    assert len(times) == 2
+    with pytest.raises(TypeError):
+        written(model)
 
 
 def test_a_watcher_sees_no_probe():
     model = made("transformer")
-    with watch(model) as seen:
-        assert packed(model) is not model
-    assert not list(seen)
+    seen = []
+    for _ in range(2):  # while it is recorded, and later
+        with watch(model) as one:
+            written(model)
+        seen.append({name: len(record.steps) for name, record in one.items()})
+    assert seen[0] == seen[1]

@@ -4,8 +4,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from regard.decode.program.choosing import packed, unsupported_reason
-from regard.decode.program.packed_weights import Panels
+from regard.decode.program.readers import reader_kept, unread_reason
 from regard.decode.program.recordings import recorded_decoder
 
 __all__ = ["StepExplanation", "explanation"]
@@ -16,12 +15,13 @@ class StepExplanation:
     """What takes a model's steps.
 
     Args:
-        backend: "packed" (C written for this class), "program" (recorded, in C) or "model"
-            (PyTorch).
+        backend: "program" (recorded, in C) or "model" (PyTorch).
         instructions: of the program; 0 where there is none.
         pieces: calls of C a step.
         by_torch: operations that PyTorch computes between them, each with why C does not.
-        reasons: why it is not packed, and not a program, in clauses.
+        reasons: why it is no program, in clauses.
+        encoder: instructions of the program that reads sources; 0: the model reads them.
+        encoder_reason: why the model reads them, in a clause.
     """
 
     backend: str
@@ -29,10 +29,10 @@ class StepExplanation:
     pieces: int = 0
     by_torch: tuple[tuple[str, str], ...] = ()
     reasons: tuple[str, ...] = ()
+    encoder: int = 0
+    encoder_reason: str | None = None
 
     def __str__(self) -> str:
-        if self.backend == "packed":
-            return "packed: C written for this class"
         if self.backend == "model":
             return f"its own step, by PyTorch: {'; '.join(self.reasons)}"
         calls = "one call" if self.pieces == 1 else f"{self.pieces} calls"
@@ -45,7 +45,15 @@ class StepExplanation:
 
     def as_dict(self) -> dict[str, Any]:
         """The same for JSON."""
-        return asdict(self) | {"said": str(self)}
+        return asdict(self) | {"said": str(self), "encoder_said": self.encoder_said}
+
+    @property
+    def encoder_said(self) -> str:
+        """What reads its sources."""
+        if self.encoder:
+            return f"a recorded program, {self.encoder} instructions in C, without padding"
+        why = "" if self.encoder_reason is None else f", by PyTorch: {self.encoder_reason}"
+        return f"its own encoder{why}"
 
 
 def explanation(model: Any) -> StepExplanation:
@@ -55,14 +63,14 @@ def explanation(model: Any) -> StepExplanation:
         model: a `Generator` in eval mode. A program is recorded with the first batch that is
             decoded; before that its backend is "model".
     """
-    form = packed(model)
-    if form is not model and isinstance(form, Panels):
-        return StepExplanation("packed")
     decoder, why = recorded_decoder(model)
-    reasons = [one for one in (unsupported_reason(model), why) if one is not None]
+    reader = reader_kept(model)
+    encoder = 0 if reader is None else reader.instructions
+    unread = None if encoder else unread_reason(model)
     if decoder is None:
-        return StepExplanation("model", reasons=(*reasons,))
+        reasons = () if why is None else (why,)
+        return StepExplanation("model", 0, 0, (), reasons, encoder, unread)
     by_torch = [(one.node.short, one.why) for one in decoder.lowered.hosts]
     return StepExplanation(
-        "program", decoder.instructions, decoder.pieces, (*by_torch,), (*reasons,)
+        "program", decoder.instructions, decoder.pieces, (*by_torch,), (), encoder, unread
     )

@@ -187,8 +187,13 @@ class Lowering:
         """Have every output as a tensor."""
         boundary.leave_all(self)
 
-    def of_places(self, table: RowValue, axis: RowAxis) -> RowValue:
-        """The row of a table for the place of each word, where rows are words."""
+    def of_places(self, table: RowValue, axis: RowAxis, start: int) -> RowValue:
+        """The row of a table for the place of each word, where rows are words.
+
+        Args:
+            table: from its row `start` on.
+            axis: of its rows.
+        """
         raise NotLowered("a slice that depends on sizes")
 
     @property

@@ -168,10 +168,10 @@ def cut(
             return value
         raise NotLowered(f"a slice of an axis {axis.label}")
     if isinstance(end, Extent):
-        whole = dim == start == 0 and value.space == CONSTANT and low.symbols.label(end) == "W"
-        if not whole or step != 1:
+        by_word = low.symbols.label(low.shape(node)[dim]) == "W"
+        if not by_word or dim or step != 1 or start < 0 or value.space != CONSTANT:
             raise NotLowered("a slice that depends on sizes")
-        return low.of_places(value, axis)
+        return low.of_places(replace(value, offset=value.offset + start * axis.stride), axis, start)
     n = axis.size
     start = max(start + n, 0) if start < 0 else min(start, n)
     end = n if end is None or end > n else end + n if end < 0 else end

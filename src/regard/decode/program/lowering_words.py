@@ -20,11 +20,13 @@ from regard.attention import (
     Window,
 )
 from regard.decode.program.instructions import (
+    BLOCK,
     BY_KEYS,
     LONGEST_TABLE,
     PAST_BIASED,
     Lowered,
     Operand,
+    read_slots,
 )
 from regard.decode.program.lowering import Lowering
 from regard.decode.program.lowering_past import asked_row, named
@@ -83,20 +85,24 @@ class WordLowering(Lowering):
             if not isinstance(value, HeadWeights):
                 labels = [axis.label for axis in value.axes]
                 heads_first = labels == ["B", "f", "W", "f"]
-                if not isinstance(value, RowValue) or not (heads_first or labels[:2] == ["B", "W"]):
+                if not (heads_first or labels[:2] == ["B", "W"]) or not isinstance(value, RowValue):
                     raise NotLowered(f"an output with axes {' '.join(labels)}")
                 if heads_first:
                     self.turned.add(number)
-                if not value.whole or value.flat() != 1 or self.slots[value.slot].value is not None:
+                own = self.slots[value.slot]
+                # Behind rows that a product reads there are zeros, but not behind those of a tensor.
+                read = value.width % BLOCK and any(value.slot in read_slots(i) for i in self.code)
+                whole = value.whole and value.flat() == 1 and own.value is None
+                if read or not whole:
                     value = self.copied(value, PER_ROW)
             self.slots[value.slot].value = number
             self.made[number] = value.slot
 
-    def of_places(self, table: RowValue, axis: RowAxis) -> RowValue:
+    def of_places(self, table: RowValue, axis: RowAxis, start: int) -> RowValue:
         """The row of a table for the place of each word."""
         own = self.constant_rows(
             table.slot.as_strided(
-                [a.size for a in table.axes],
+                [a.size - start if a is axis else a.size for a in table.axes],
                 [a.stride for a in table.axes],
                 table.slot.storage_offset() + table.offset,
             )

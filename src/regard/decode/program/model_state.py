@@ -14,7 +14,7 @@ from regard.decode.program.instructions import STEP
 from regard.decode.program.structure import structure
 from regard.native.fingerprint import fingerprint
 
-__all__ = ["ModelState", "refusal"]
+__all__ = ["ModelState"]
 
 HOME = "regard.models."
 """Where models come from whose calls have no effects beside what they give, and subclasses'."""
@@ -41,22 +41,28 @@ class ModelState:
         each = [*self.model.parameters(), *self.model.buffers()]
         return fingerprint(each), native.level()
 
-    @cached_property
-    def refusal(self) -> str | None:
+    def refusal(self, precision: str = "float32") -> str | None:
         """What speaks against a program before anything is recorded, in a clause."""
-        return refusal(self.model)
+        if not hasattr(self, "_refusal"):
+            self._refusal = refusal(self.model)
+        return self._refusal or (slower() if precision == "float32" else None)
+
+
+def slower() -> str | None:
+    """Why a program in float32 is slower than PyTorch on this machine, in a clause."""
+    if native.level() == "portable":
+        return "C has no vector instructions here, and PyTorch's products are faster"
+    return None
 
 
 def refusal(model: nn.Module) -> str | None:
-    """What speaks against a program before anything is recorded, in a clause."""
+    """What speaks against any program of a model, in a clause."""
     if os.environ.get("REGARD_PROGRAM", "1") == "0":
         return "REGARD_PROGRAM is 0"
     if not any(kind.__module__.startswith(HOME) for kind in type(model).__mro__):
         return f"{type(model).__name__} is not one of regard.models, nor a subclass"
     if native.unavailable_reason(STEP.name) is not None:
         return f"there is no C ({native.missing() or 'the function is not in it'})"
-    if native.level() == "portable":
-        return "C has no vector instructions here, and PyTorch's products are faster"
     if torch.is_autocast_enabled("cpu"):
         return "autocast is on"
     if not unforced() or wanted():

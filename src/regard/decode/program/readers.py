@@ -13,15 +13,15 @@ from torch import Tensor, nn
 from regard.attention.recording import active, unseen, wants_calls
 from regard.decode.ensemble import Ensemble, encoded_by_each
 from regard.decode.program.encoder_recordings import recorded_encoder
+from regard.decode.program.in_c import InC
 from regard.decode.program.model_state import ModelState
-from regard.decode.program.packed_weights import Panels
 from regard.decode.program.recorded_encoder import RecordedEncoder, read_text
 from regard.decode.program.recorder import NotRecorded
 from regard.decode.program.rows import NotLowered
 from regard.decode.program.structure import hooked, structure, unstable
 from regard.protocols import Encoded, Inputs
 
-__all__ = ["read", "reader_of", "unread_reason"]
+__all__ = ["read", "reader_kept", "reader_of", "unread_reason"]
 
 
 @dataclass
@@ -53,7 +53,7 @@ def read(
     """
     if type(model) is Ensemble:
         return encoded_by_each(model, source, lengths, lambda m, s, n: read(m, s, n, precision))
-    if not isinstance(model, Panels) and isinstance(model, nn.Module):
+    if not isinstance(model, InC) and isinstance(model, nn.Module):
         reader = reader_of(state or ModelState(model), precision)
         found = None if reader is None else read_text(reader, model, source, lengths)
         if found is not None:
@@ -64,7 +64,7 @@ def read(
 
 def reader_of(state: ModelState, precision: str = "float32") -> RecordedEncoder | None:
     """The encoder of a model in C, which is made if there is none yet; None: there can be none."""
-    if wants_calls() or state.refusal is not None:
+    if wants_calls() or state.refusal(precision) is not None:
         return None
     model = state.model
     known = _READERS.get(model)
@@ -81,11 +81,19 @@ def reader_of(state: ModelState, precision: str = "float32") -> RecordedEncoder 
     return known.made[asked]
 
 
+def reader_kept(model: Any) -> RecordedEncoder | None:
+    """The program in float32 that reads a model's sources, if one was made."""
+    known = _READERS.get(model) if isinstance(model, nn.Module) else None
+    return None if known is None else known.made.get(("float32", False))
+
+
 def unread_reason(model: Any) -> str | None:
     """Why a model's encoder is its own, in a clause; None: it is in C, or nothing was read yet."""
+    if not isinstance(model, nn.Module):
+        return f"{type(model).__name__} is no module"
     state = ModelState(model)
-    if state.refusal is not None:
-        return state.refusal
+    if (why := state.refusal()) is not None:
+        return why
     known = _READERS.get(model)
     return None if known is None or known.form != state.form else known.reason
 

@@ -14,8 +14,8 @@ from regard import native
 from regard.attention.recording import active, wants_calls
 from regard.decode.program.caches import PackedPast
 from regard.decode.program.compiled import CompiledProgram
+from regard.decode.program.in_c import InC
 from regard.decode.program.instructions import STEP, CCall, Lowered
-from regard.decode.program.packed_weights import Panels
 from regard.decode.program.recorded_encoder import RecordedEncoder, read_text, started
 from regard.decode.program.recorder import NotRecorded
 from regard.decode.program.replay import Binding, store, with_lengths
@@ -67,7 +67,7 @@ class BestWords(NamedTuple):
         call.values, call.ids = self.values.data_ptr(), self.ids.data_ptr()
 
 
-class RecordedDecoder(Panels):
+class RecordedDecoder(InC):
     """A `Generator` that does its steps in C, as a program that was recorded of its model.
 
     A step for which the program is not (a first step of another structure, a table's end) is done
@@ -311,9 +311,9 @@ class RecordedDecoder(Panels):
             work.data_ptr(),
             work.numel(),
         )
+        if best is not None:
+            best.ask(call)
         for piece, hosts in self._compiled.pieces:
-            if best is not None and piece.output >= 0:
-                best.ask(call)
             if piece.instructions:
                 STEP(piece, call, threads)
             for host in hosts:

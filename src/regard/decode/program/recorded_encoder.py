@@ -55,7 +55,7 @@ class RecordedEncoder:
         if set(refs(given)) - known:
             raise NotLowered("an output that C does not make")
         self._ids = own.entered[tokens]
-        self._room = torch.empty(0)
+        self._rooms: list[Tensor] = []  # work space that no thread uses now
         self._fitting: dict[int, bool] = {}
 
     @property
@@ -189,7 +189,7 @@ class RecordedEncoder:
             spans[i + 1] = spans[i] + n
         space = WorkSpace(rows, rows, widest, 0, 0, threads, True)
         room = space.floats(lowered.slots, at, self._compiled.widest)
-        work, self._room = self._room, torch.empty(0)  # another thread takes its own
+        work = self._rooms.pop() if self._rooms else torch.empty(0)
         work = work if work.numel() >= room else torch.empty(room)
         nothing = (0,) * 6  # no caches
         call = CCall(
@@ -197,7 +197,7 @@ class RecordedEncoder:
             work.data_ptr(), work.numel(), len(counts), ctypes.addressof(spans), 0, 0, 0, 0,
         )  # fmt: skip
         STEP(self._compiled.pieces[0][0], call, threads)
-        self._room = work
+        self._rooms[:] = [work]
         del spans
 
 

@@ -1,22 +1,16 @@
-"""Whether a model is what a packed form was written for: its modules, its settings, its numbers.
+"""Whether a model is what its program was made of: its modules, their settings, hooks and patches.
 
-A packed form reads weights and a few settings, and never calls the modules. So whatever changes a
-module's result by other means (a subclass, a hook, a patched method, a parametrization) would be
-ignored. Such models are refused by `altered`; `structure` tells when a model has to be looked at
-again, and `difference` compares the packed form with the model's own `step` once.
+A program reads weights, and never calls the modules. So whatever changes a module's result by other
+means (a subclass, a hook, a patched method, a parametrization) has to be noticed: `structure` tells
+when a model has to be looked at again, `hooked` and `unstable` what no recording can repeat.
 """
 
 from types import NoneType
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from regard.attention.recording import unseen
-from regard.decode.eval_mode import frozen
-from regard.protocols import BOS, PAD
-
-__all__ = ["altered", "difference", "hooked", "structure", "unstable"]
+__all__ = ["altered", "hooked", "structure", "unstable"]
 
 HOMES = ("regard.", "torch.nn.modules.")
 """Where classes come from that packed forms know; all others may compute anything."""
@@ -117,47 +111,3 @@ def _setting(value: Any) -> Any:
     if hasattr(kind, "__dataclass_fields__") and hasattr(value, "__dict__"):
         return kind, [(k, v) for k, v in vars(value).items() if type(v) in PLAIN]
     return kind
-
-
-@torch.inference_mode()
-def difference(model: Any, packed: Any) -> str | None:
-    """How far a packed form's log-probabilities are off those of `model.step`; None where not.
-
-    A probe that fails is a reason too: the form is not proved, and decoding goes on without it.
-    """
-    try:
-        with unseen(), frozen(model):
-            expected, found = _probe(model, model), _probe(packed, model)
-    except Exception as error:
-        return f"a probe of its steps failed ({type(error).__name__}: {error})"
-    finite = torch.isfinite(expected)
-    if not torch.equal(finite, torch.isfinite(found)):
-        return "its packed form has other infinities than its step"
-    if not finite.any():
-        return None
-    worst = float((expected - found)[finite].abs().max())
-    if worst <= LIMIT * max(1.0, float(expected[finite].abs().max())):
-        return None
-    return f"its packed form is off by {worst:.2g} from its step"
-
-
-def _probe(form: Any, model: Any) -> Tensor:
-    """Log-probabilities of three steps of two sentences, the second and third of two hypotheses."""
-    device = next(model.parameters()).device
-    source = _ids(10, len(model.embed_source.weight), device).view(2, 5)
-    source[1, 3:] = PAD
-    decoding = form.start(form.encode(source, torch.tensor([5, 3], device=device)))
-    logits, decoding = form.step(torch.full((2, 1), BOS, device=device), decoding)
-    every = [logits.flatten(0, 1)]
-    decoding = decoding.select(torch.zeros(2, 2, dtype=torch.int64, device=device))
-    words = _ids(4, len(model.embed_target.weight), device).view(2, 2)
-    for tokens in (words, words.flip(1)):
-        logits, decoding = form.step(tokens, decoding)
-        every.append(logits.flatten(0, 1))
-    return torch.log_softmax(torch.cat(every).float(), -1)
-
-
-def _ids(count: int, words: int, device: torch.device) -> Tensor:
-    """Ids of ordinary words, spread over a vocabulary, without random numbers."""
-    first = min(SPECIAL, words - 1)
-    return first + torch.arange(count, device=device) * 7 % max(1, words - first)
