@@ -6,11 +6,12 @@
 
 The plain loop is what one writes in an afternoon: log-probabilities of everything, `topk` over
 beam x vocabulary, histories copied and all caches re-ordered at every step. "no cache" runs the
-decoder over the whole prefix for every new token. "unpacked" is `regard.decode` with PyTorch's
+decoder over the whole prefix for every new token. "PyTorch" is `regard.decode` with PyTorch's
 steps in place of one call of C. Every search gives exactly 30 tokens.
 """
 
 import argparse
+import os
 import time
 from functools import partial
 from unittest.mock import patch
@@ -63,9 +64,9 @@ def uncached(model: Transformer, source: torch.Tensor, beam: int) -> torch.Tenso
     return read[:, 0, 1:]
 
 
-def unpacked(decoder: Beam, model: Transformer, source: torch.Tensor) -> object:
+def by_torch(decoder: Beam, model: Transformer, source: torch.Tensor) -> object:
     """The same search, every step by PyTorch."""
-    with patch("regard.decode.decoder.packed", lambda model, *_, **__: model):
+    with patch.dict(os.environ, {"REGARD_PROGRAM": "0"}):
         return decoder(model, source)
 
 
@@ -104,7 +105,7 @@ def main() -> None:
             assert [len(tokens) for tokens in first] == [LENGTH] * batch
             baselines = {
                 "plain": partial(plain, model, source, beam),
-                "unpacked": partial(unpacked, decoder, model, source),
+                "PyTorch": partial(by_torch, decoder, model, source),
             }
             if given.no_cache:
                 baselines["no cache"] = partial(uncached, model, source, beam)

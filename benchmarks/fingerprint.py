@@ -1,9 +1,9 @@
-"""What a packed model's fingerprint costs, beside the decoding that it stands before.
+"""What the fingerprint of a model in C costs, beside the decoding that it stands before.
 
     python benchmarks/fingerprint.py [--rounds 9]
 
 CPU time of one thread, in turns: greedy decoding of one sentence of 32 tokens with the model (whose
-weights are fingerprinted at each call) and with the packed model in its place (which is not).
+weights are fingerprinted at each call) and with its decoder in C in its place (which is not).
 """
 
 import argparse
@@ -14,7 +14,7 @@ import time
 import torch
 
 from regard.decode import Greedy
-from regard.decode.program.choosing import packed
+from regard.decode.program.recordings import decoder_in_c
 from regard.models.transformer import Transformer
 from regard.native.fingerprint import fingerprint
 
@@ -30,11 +30,11 @@ def main() -> None:
     size = sum(p.numel() for p in model.parameters())
     for precision in ("float32", "int8"):
         decode = Greedy(min_length=32, max_ratio=0.0, max_extra=32, precision=precision)
-        engine = packed(model, precision)
+        engine = decoder_in_c(model, source, precision=precision)
         roads = {
             "fingerprint": lambda: fingerprint(model.parameters()),
             "model": lambda decode=decode: decode(model, source),
-            "packed model": lambda decode=decode, engine=engine: decode(engine, source),
+            "decoder in C": lambda decode=decode, engine=engine: decode(engine, source),
         }
         took: dict[str, list[float]] = {name: [] for name in roads}
         for _ in range(rounds):
@@ -44,7 +44,7 @@ def main() -> None:
                 for _ in range(5):
                     road()
                 took[name].append((time.process_time() - began) / 5 * 1e3)
-        ratios = [a / b for a, b in zip(took["model"], took["packed model"], strict=True)]
+        ratios = [a / b for a, b in zip(took["model"], took["decoder in C"], strict=True)]
         row = {
             "parameters": size, "precision": precision, "threads": 1,
             **{f"{name} ms": round(statistics.median(t), 2) for name, t in took.items()},

@@ -9,7 +9,7 @@ import torch
 from common import Base  # of shared/peers
 
 from regard.decode import Beam
-from regard.decode.program.choosing import packed
+from regard.decode.program.recordings import decoder_in_c
 from regard.layers.deferred_logits import deferring
 from regard.losses.smoothed_cross_entropy import smoothed_cross_entropy
 from regard.models.transformer import Transformer
@@ -23,7 +23,7 @@ class Regard(Base):
     modules = ("regard",)
     precision = "float32"
     engine = None
-    """The model packed for decoding, kept as the other toolkits keep theirs."""
+    """Its decoder in C, kept as the other toolkits keep theirs."""
 
     def build(self):
         """Random weights."""
@@ -65,7 +65,8 @@ class Regard(Base):
             precision=self.precision,
         )
         if self.engine is None:
-            self.engine = packed(self.model.eval(), self.precision)
+            given = batch["src"], batch["src_len"]
+            self.engine = decoder_in_c(self.model.eval(), *given, self.precision)
         found = search(self.engine, batch["src"], batch["src_len"])
         return [hypotheses[0].tokens for hypotheses in found]
 

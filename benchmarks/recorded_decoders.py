@@ -4,7 +4,7 @@
 
 `regard bench decode` is the same. CPU time of one thread, in turns: a step of a beam of 5 over
 sources of 20 words, 8,000 words in the vocabulary, the mean of 12. Re-ordering of hypotheses is not
-counted, unless `--form hand` compares forms packed by hand with programs, whose caches differ.
+counted.
 `--form int8` and `bfloat16` are programs with such weights; `--form watched` compares steps whose
 attention is watched. One row a model and batch size:
 milliseconds, and min, median and max of the ratios of the rounds.
@@ -22,7 +22,6 @@ from paired import machine
 
 from regard import catalog, native
 from regard.attention.recording import Seen, watching
-from regard.decode.program.choosing import packed
 from regard.decode.program.explained import explanation
 from regard.decode.program.in_c import InC
 from regard.decode.program.recordings import recorded_form
@@ -96,12 +95,8 @@ def source(name: str, batch: int) -> Inputs:
     return Inputs(ids, lengths, {"copies": copies})
 
 
-def spent(form: Any, begun: Any, batch: int, *, whole: bool = False) -> float:
-    """Seconds of CPU of a step, on average; the first is not counted.
-
-    Args:
-        whole: count re-ordering too.
-    """
+def spent(form: Any, begun: Any, batch: int) -> float:
+    """Seconds of CPU of a step, on average; the first is not counted."""
     g = torch.Generator().manual_seed(3)
     tokens, decoding, width, total = torch.full((batch, 1), BOS), begun, 1, 0.0
     for step in range(STEPS + 1):
@@ -111,7 +106,7 @@ def spent(form: Any, begun: Any, batch: int, *, whole: bool = False) -> float:
         _, after = form.step(tokens, decoding)
         between = time.process_time()
         decoding, tokens, width = after.select(order), words, BEAM
-        total += (time.process_time() if whole else between) - began if step else 0.0
+        total += between - began if step else 0.0
     return total / STEPS
 
 
@@ -126,17 +121,13 @@ def forms(name: str, model: Any, batch: int, compared: str) -> tuple[Any, Any, A
         )
     encoded = model.encode(source(name, batch))
     begun = model.start(encoded)
-    if compared == "hand":
-        hand, program = packed(model), recorded_form(model, encoded)
-        return hand, program, begun, "a program beside the form packed by hand"
     if compared == "watched":
         shows = recorded_form(model, encoded, watched=True)
         return model, shows, begun, "a program whose attention is watched"
     if compared in NARROW:
         narrow = recorded_form(model, encoded, compared)
         return model, narrow, begun, f"a program with weights in {compared}"
-    form = packed(model)
-    form = recorded_form(model, encoded) if form is model else form
+    form = recorded_form(model, encoded)
     said = str(explanation(model))
     return model, None if form is model else form, begun, said
 
@@ -157,11 +148,10 @@ def measure_row(
         first, second, begun, said = forms(name, model, batch, compared)
         row: dict[str, Any] = {"model": name, "batch": batch, "ran": said}
         if second is not None:
-            whole = compared == "hand"
             watcher = watching(Seen(model)) if compared == "watched" else nullcontext()
             with watcher:
                 turns = [
-                    [spent(form, form_begun, batch, whole=whole) for form, form_begun in ways]
+                    [spent(form, form_begun, batch) for form, form_begun in ways]
                     for ways in [_ways(first, second, begun, name, batch)] * (rounds + 1)
                 ][1:]
             ratios = [own / other for own, other in turns]
@@ -220,7 +210,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--models", nargs="*", default=list(ROWS))
-    parser.add_argument("--form", choices=("own", "hand", "watched", *NARROW), default="own")
+    parser.add_argument("--form", choices=("own", "watched", *NARROW), default="own")
     options = parser.parse_args()
     found = []
     for name in options.models:

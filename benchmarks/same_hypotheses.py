@@ -3,7 +3,7 @@
     REGARD_DATA=… python benchmarks/same_hypotheses.py [--limit 1000] [--models parser-small]
 
 Each model decodes inputs of its test data twice, as it does by default and with its own `step` by
-PyTorch (neither packed nor recorded); where its folder has a program, NumPy decodes them too. One
+PyTorch (not recorded); where its folder has a program, NumPy decodes them too. One
 row a model: how many outputs are the same, the largest difference of their scores, and the CPU
 seconds of each. A model whose data is not there is skipped.
 """
@@ -80,10 +80,7 @@ def compared(name: str, inputs: list[str]) -> dict[str, Any]:
     loaded = regard.load(name)
     found, spent = decoded(loaded, inputs)
     ran = str(explanation(loaded.model))
-    with (
-        mock.patch.dict(os.environ, {"REGARD_PROGRAM": "0"}),
-        mock.patch("regard.decode.decoder.packed", lambda model, *_, **__: model),
-    ):
+    with mock.patch.dict(os.environ, {"REGARD_PROGRAM": "0"}):
         expected, own = decoded(loaded, inputs)
     made = {
         "model": name,

@@ -90,7 +90,7 @@ class WordLowering(Lowering):
                 if heads_first:
                     self.turned.add(number)
                 own = self.slots[value.slot]
-                # Behind rows that a product reads there are zeros, but not behind those of a tensor.
+                # Behind rows that a product reads there are zeros, but not behind a tensor's.
                 read = value.width % BLOCK and any(value.slot in read_slots(i) for i in self.code)
                 whole = value.whole and value.flat() == 1 and own.value is None
                 if read or not whole:
