@@ -162,7 +162,7 @@ def parts_of_perspectives(seeds: Sequence[int]) -> Measured:
 
     The cosines are those of BCNN: of mean word vectors, and of its one convolution.
     """
-    some = ["train.epochs=3"]
+    some = ["train.epochs=2"]
     cosines = "model={name: abcnn, embed: 100, attention: none, similarity: cosine, width: 3}"
     forms = {
         "cosines": [*some, cosines],

@@ -154,7 +154,7 @@ PAIRS = [
         "one width, {one pool:.2f} with one pool, {filters of all features:.2f} without filters "
         "of single features",
         "trainings:parts_of_perspectives",
-        seconds=390,
+        seconds=300,
         needs=("nli", "vectors/glove100.npz"),
         note="Open: not run yet.",
     ),
