@@ -32,6 +32,17 @@ def test_there_is_something_to_look_at():
     assert len(modules()) > 30
 
 
+def named_in_makefile():
+    """Paths below tests, tools and benchmarks that targets of the Makefile name."""
+    text = (TOP / "Makefile").read_text(encoding="utf-8")
+    return sorted(set(re.findall(r"(?<![\w/.])(?:tests|tools|benchmarks)/[\w/]+(?:\.py)?", text)))
+
+
+@pytest.mark.parametrize("path", named_in_makefile())
+def test_what_the_makefile_names_exists(path):
+    assert (TOP / path).exists()
+
+
 def test_no_module_is_long():
     sizes = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
     long = {str(path.relative_to(TOP)): size for path, size in sizes.items() if size > LONGEST}

@@ -17,7 +17,6 @@ NAMES = sorted({dotted(path) for path in modules()} - {"regard", "regard.__main_
 
 SHARED = {
     "Cosine": {"attention/score/dot.py", "optim/schedules.py"},
-    "Linear": {"decode/program/packed_weights.py", "optim/schedules.py"},
     "Row": {"cli/app.py", "data/files/row.py"},
     "Score": {"attention/score/base.py", "metrics/score.py"},
     "Work": {"train/engine.py", "train/loop.py"},
