@@ -35,7 +35,9 @@ UNCHECKED = pytest.StashKey[bool]()
 
 os.environ.setdefault("REGARD_NATIVE", "all")  # tests use all levels: not one at first, then all
 
-settings.register_profile("regard", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile(
+    "regard", deadline=None, derandomize=True, print_blob=True, max_examples=50
+)
 # For who asks only whether a test fails (tools/mutants.py): no smaller example is looked for.
 settings.register_profile(
     "unshrunk", settings.get_profile("regard"), phases=(Phase.explicit, Phase.generate)
@@ -51,6 +53,14 @@ def _seeded() -> None:
         sys.modules["numpy"].random.seed(1)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(1)
+    if "torch._dynamo.guards" in sys.modules:  # each compilation measures its guards for a log
+        sys.modules["torch._dynamo.guards"].profile_guard_manager = lambda *_: 0.0
+
+
+@pytest.fixture
+def steps_by_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No decoder is recorded: that takes longer than the few sentences of a test, and is not it."""
+    monkeypatch.setenv("REGARD_PROGRAM", "0")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -136,7 +136,7 @@ def test_a_sensible_combination_runs(parts, mask, evaluating, seed):
 
 
 @pytest.mark.slow
-@settings(max_examples=1000)
+@settings(max_examples=500)
 @given(**DRAWN)
 def test_many_sensible_combinations_run(parts, mask, evaluating, seed):
     agrees(parts, mask, evaluating, seed)

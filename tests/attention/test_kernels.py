@@ -57,7 +57,7 @@ def a_mask(kind, batch, queries, keys, generator):
     }[kind]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     score=st.sampled_from(sorted(SCORES)),
     kind=st.sampled_from(["none", "lengths", "causal", "window", "dense", "both", "either", "not"]),

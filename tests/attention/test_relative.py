@@ -139,7 +139,7 @@ def test_published_slopes():
         DistanceMask(-1.0)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     position=st.sampled_from(sorted(POSITIONS)),
     relative=st.tuples(st.booleans(), st.booleans()),

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from regard import watch
@@ -75,7 +75,6 @@ SELECTS = {
 SOFT = [name for name in SELECTS if name != "hard"]
 
 
-@settings(max_examples=80)
 @given(
     name=st.sampled_from(sorted(SELECTS)),
     batch=st.sampled_from([(), (2,), (2, 3)]),

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.attention import Attention, Block, Causal, Documents, Lengths, MultiHead, Window
@@ -11,7 +11,6 @@ from regard.errors import RequestError
 CPU = torch.device("cpu")
 
 
-@settings(max_examples=100)
 @given(
     size=st.integers(1, 5),
     left=st.sampled_from([None, 0, 1, 2]),

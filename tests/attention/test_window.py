@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.attention import (
@@ -32,7 +32,6 @@ from tests.attention.test_relative import compare
 CPU = torch.device("cpu")
 
 
-@settings(max_examples=100)
 @given(
     left=st.integers(0, 12),
     right=st.integers(0, 12),

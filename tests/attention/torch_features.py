@@ -5,6 +5,7 @@ the reference kernel in float64, or a difference quotient of it.
 """
 
 import warnings
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -51,13 +52,15 @@ def half(case: Case) -> None:
 
 
 def compiled(case: Case) -> None:
+    """With gradients; each second part also without, which is another compilation."""
     layer = case.build()
     run = torch.compile(lambda *x: call(layer, *x), fullgraph=True, backend="aot_eager")
     try:
         learnt(case, layer, run)
-        expected, _ = exact(case)
-        with torch.no_grad():
-            close(run(*case.inputs()), expected)
+        if zlib.crc32(case.part.encode()) % 2:
+            expected, _ = exact(case)
+            with torch.no_grad():
+                close(run(*case.inputs()), expected)
     finally:
         torch._dynamo.reset()
 

@@ -19,10 +19,11 @@ from regard.errors import RegardError, RequestError
 from regard.system.extras import install
 from tests.bulk.toys import bytes_of, lines_of, objects_of, sentences
 from tests.cli.run import run
-from tests.cli.toy import folder, loaded
+from tests.cli.toy import _loads, folder, load_once, loaded
 from tests.train.test_full_disk import room
 
-__all__ = ["folder", "loaded"]
+__all__ = ["_loads", "folder", "load_once", "loaded"]
+pytestmark = pytest.mark.usefixtures("load_once")
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ import regard
 from regard import viewer
 from regard.tasks.generation import look
 from tests.cli.run import run
-from tests.cli.toy import folder, layered, loaded
+from tests.cli.toy import _loads, folder, layered, load_once, loaded
 
-__all__ = ["folder", "layered", "loaded"]
+__all__ = ["_loads", "folder", "layered", "load_once", "loaded"]
+pytestmark = pytest.mark.usefixtures("load_once")
 
 TEXT = "ein Hund läuft ."
 

@@ -11,7 +11,6 @@ import json
 import logging
 import re
 import shutil
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,10 +18,10 @@ import torch
 
 from regard.cli.app import COMMANDS, command
 from tests.cli.run import run
-from tests.cli.toy import folder, layered
+from tests.cli.toy import _loads, folder, layered
 from tests.folder.test_training_log import write
 
-__all__ = ["folder", "layered"]
+__all__ = ["_loads", "folder", "layered"]
 
 TEXT = "ein Hund läuft http://a.de ."
 RECIPE = "pronunciation/rnnsearch-cmudict"
@@ -169,7 +168,7 @@ def exported(tmp_path_factory, layered):
 
 
 @pytest.fixture
-def told(monkeypatch):
+def told(monkeypatch, _loads):
     """What takes long says what it was told, in place of doing it."""
     import regard.cli.bench as bench
     import regard.cli.demo as demo
@@ -224,7 +223,7 @@ def told(monkeypatch):
 
     predict_shards = bulk.predict_shards
     monkeypatch.setattr(bulk, "predict_shards", shards)
-    monkeypatch.setattr(loading, "load", cache(loading.load))
+    monkeypatch.setattr(loading, "load", _loads)
     result = {"metrics": {"bleu": 1.0}}
     monkeypatch.setattr(torch, "set_num_threads", saying("threads"))
     monkeypatch.setattr(unknown_words, "replace_unknown", lambda f, t, k=None: (print(k), f)[1])

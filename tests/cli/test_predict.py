@@ -9,10 +9,11 @@ import pytest
 from regard.cli import predict
 from regard.data.files import lines as _lines
 from tests.cli.run import run
-from tests.cli.toy import feed, folder, loaded
+from tests.cli.toy import _loads, feed, folder, load_once, loaded
 from tests.folder import toy
 
-__all__ = ["folder", "loaded"]
+__all__ = ["_loads", "folder", "load_once", "loaded"]
+pytestmark = pytest.mark.usefixtures("load_once")
 
 KEYS = ["input", "output", "score", "log_prob", "tokens", "alternatives"]
 TEXTS = ["die Datei wird", "ein Hund läuft"]

@@ -1,6 +1,7 @@
 """A model folder for the tests of commands, made once, and stdin of our choosing."""
 
 import io
+from functools import cache
 from typing import Any
 
 import pytest
@@ -33,3 +34,17 @@ def layered(tmp_path_factory):
 @pytest.fixture(scope="session")
 def loaded(folder):
     return loading.load(folder)
+
+
+@pytest.fixture(scope="session")
+def _loads():
+    return cache(loading.load)
+
+
+@pytest.fixture
+def load_once(_loads, monkeypatch):
+    """Commands share the model of a folder, and the program that its first decoding records.
+
+    For tests that write no folder anew at the place of another.
+    """
+    monkeypatch.setattr(loading, "load", _loads)

@@ -56,7 +56,7 @@ def best_of_all(log_probs, tags, penalties):
     return best, path
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     tags=st.sampled_from(SETS),
     steps=st.integers(0, 5),

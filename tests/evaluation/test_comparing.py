@@ -13,6 +13,8 @@ from tests.cli.run import run
 from tests.folder import toy
 from tests.train.runs import recipe
 
+pytestmark = pytest.mark.usefixtures("steps_by_pytorch")
+
 ROWS = [(german, english) for german, english in zip(toy.GERMAN, toy.ENGLISH, strict=True)][:3]
 
 

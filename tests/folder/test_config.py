@@ -16,6 +16,8 @@ from regard.folder.config import _STEPS, upgrade
 from regard.models.transformer import PositionSettings, Transformer
 from tests.folder import toy
 
+pytestmark = pytest.mark.usefixtures("steps_by_pytorch")
+
 
 def config(**model):
     return {"format": 1, "model": model, "task": {"name": "x"}, "decode": {}, "weights": {}}

@@ -18,10 +18,11 @@ from regard.protocols import BOS, EOS, UNK, Decoding, Encoded, Output, lengths_o
 from regard.tasks.prediction import Prediction
 from regard.views.word_pieces import WordPieces
 from tests.cli.run import run
-from tests.cli.toy import folder, layered
+from tests.cli.toy import _loads, folder, layered, load_once
 from tests.folder import toy
 
-__all__ = ["folder", "layered"]
+__all__ = ["_loads", "folder", "layered", "load_once"]
+pytestmark = pytest.mark.usefixtures("load_once")
 
 TASK = tasks.load("translation")()
 GREEDY = decode.build({"name": "greedy"})

@@ -62,7 +62,7 @@ def test_a_value_is_gone_with_its_module():
 )
 def test_decoders_begin_with_the_weights_of_now(name, weight):
     torch.manual_seed(0)
-    model = catalog.load(name)(40, 40).eval()
+    model = catalog.load(name)(40, 40, **catalog.entry(name).tiny).eval()
     source = torch.randint(4, 40, (2, 5))
 
     def logits():

@@ -12,6 +12,8 @@ from regard.system import heap
 from regard.train import fit, loop
 from tests.train import runs
 
+pytestmark = pytest.mark.usefixtures("steps_by_pytorch")
+
 PROGRAM = """
 from pathlib import Path
 import torch

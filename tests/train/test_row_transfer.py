@@ -12,6 +12,8 @@ from regard.train.building import build
 from regard.train.row_transfer import rows_of
 from tests.train.runs import recipe
 
+pytestmark = pytest.mark.usefixtures("steps_by_pytorch")
+
 QUICK = ["decode.name=greedy", "decode.max_length=4", "train.device=cpu", "train.threads=1"]
 NEW = [
     ("Der Roboter liest xylographische Akten.", "The robot reads xylographic files."),

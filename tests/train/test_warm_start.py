@@ -8,6 +8,8 @@ from regard import recipe as recipes
 from regard.errors import RequestError
 from tests.train.runs import recipe
 
+pytestmark = pytest.mark.usefixtures("steps_by_pytorch")
+
 QUICK = ["decode.name=greedy", "decode.max_length=4"]
 
 

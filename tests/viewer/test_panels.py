@@ -2,6 +2,8 @@
 
 import re
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from pathlib import Path
 
 import numpy as np
@@ -113,18 +115,23 @@ def test_a_file_keeps_it(kind, tmp_path):
     assert back.runs == view.runs
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_page_draws_it(kind, tmp_path, page):
-    page.open(made(kind).page(tmp_path / "a.html"))
-    if kind in VALUES:
-        place = "#leaf" if kind in ("table", "tree", "spans") else "#panels"
-        told = page.page.inner_text(place)
-        for said in {"bars": ["yes", "0.75"], "table": ["−0.25"]}.get(kind, ["she", "sings"]):
-            assert said in told
-    elif kind != "matrix":
-        wanted = {"neighbors": "graph"}.get(kind, kind)
-        assert page.ask("() => viewNow().id") == wanted
-    assert page.fine()
+def test_a_page_draws_each(tmp_path, page):
+    """All on one page, a run each: to open one takes most of the time."""
+    several = reduce(add, map(made, KINDS))
+    assert len(several.runs) == len(KINDS)
+    page.open(several.page(tmp_path / "a.html"))
+    for number, kind in enumerate(KINDS):
+        page.go(f"run={number}")
+        assert page.state("run") == number
+        if kind in VALUES:
+            place = "#leaf" if kind in ("table", "tree", "spans") else "#panels"
+            told = page.page.inner_text(place)
+            for said in {"bars": ["yes", "0.75"], "table": ["−0.25"]}.get(kind, ["she", "sings"]):
+                assert said in told
+        elif kind != "matrix":
+            wanted = {"neighbors": "graph"}.get(kind, kind)
+            assert page.ask("() => viewNow().id") == wanted
+        assert page.fine()
 
 
 def test_panels_of_the_chosen_run_alone_are_on_the_page(tmp_path, page):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from regard import native
@@ -91,7 +91,6 @@ def test_gradients_of_saturated_tanh_keep_their_digits(level, x):
 
 
 @needs_c
-@settings(max_examples=100)
 @given(
     level=st.sampled_from(LEVELS),
     scales=st.tuples(st.sampled_from(SCALES), st.sampled_from(SCALES)),
@@ -136,7 +135,6 @@ MASKS = {
 
 
 @needs_c
-@settings(max_examples=100)
 @given(
     level=st.sampled_from(LEVELS),
     kind=st.sampled_from(sorted(MASKS)),

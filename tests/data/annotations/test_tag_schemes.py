@@ -106,7 +106,7 @@ def test_conversions_are_exact_both_ways(told, first, second):
     assert other == tags_of(found, length, second)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     st.lists(st.sampled_from(ANY)),
     st.sampled_from(NAMES),

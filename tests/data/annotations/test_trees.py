@@ -30,7 +30,7 @@ NODE = st.recursive(
 TREE = st.lists(NODE, min_size=1, max_size=3).map(lambda nodes: Tree("TOP", tuple(nodes)))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(TREE)
 def test_text_and_back(tree):
     assert Tree.parse(str(tree)) == tree
@@ -39,7 +39,7 @@ def test_text_and_back(tree):
     assert Tree.parse(spread) == tree
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(TREE)
 def test_symbols_and_back(tree):
     """With tags nothing is lost; without, the tags of words alone."""
@@ -54,7 +54,7 @@ def test_symbols_and_back(tree):
 SYMBOL = st.sampled_from([*("(" + x for x in LABELS), *(")" + x for x in LABELS), ")", "XX", ","])
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(st.lists(SYMBOL, max_size=40), st.lists(WORD, min_size=1, max_size=8))
 def test_any_symbols_make_a_tree(symbols, words):
     tree, whole = rebuilt(symbols, words)

@@ -1,5 +1,7 @@
 """The answer as the headline, and rules of a page's layout that can be computed."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -169,23 +171,25 @@ CHOICES = (
 )  # fmt: skip
 
 
+SCREENS = ((1280, "light"), (900, "dark"), (390, "light"), (390, "dark"))
+
+
 @pytest.mark.parametrize(
-    ("name", "turn"),
+    ("name", "turn", "first"),
     [
-        pytest.param(name, turn, marks=() if n % 2 == turn else pytest.mark.slow)
+        pytest.param(name, turn, first, marks=() if n % 4 == 2 * first + turn else pytest.mark.slow)
         for n, name in enumerate(PAGES)
-        for turn in (0, 1)
+        for turn, first in product((0, 1), (0, 1))
     ],
 )
-def test_texts_can_be_read_and_nothing_is_wider_than_the_page(name, turn, tmp_path, page):
+def test_texts_can_be_read_and_nothing_is_wider_than_the_page(name, turn, first, tmp_path, page):
     """Contrast of level AA, no sideways scrolling, and on a phone one row of header.
 
     Each choice on a screen and on a phone, in light and in dark; the next one, or the same of the
-    next page, with both the other way round.
+    next page, with both the other way round. A page meets two screens, the next but one the others.
     """
     page.open(PAGES[name]().page(tmp_path / "x.html"))
-    screens = ((1280, "light"), (900, "dark"), (390, "light"), (390, "dark"))
-    for number, (wide, scheme) in enumerate(screens):
+    for number, (wide, scheme) in [*enumerate(SCREENS)][first::2]:
         page.page.set_viewport_size({"width": wide, "height": 780})
         page.page.emulate_media(color_scheme=scheme)
         for at, choice in enumerate(CHOICES):
@@ -199,27 +203,25 @@ def test_texts_can_be_read_and_nothing_is_wider_than_the_page(name, turn, tmp_pa
     assert page.fine()
 
 
-AXE = {("translation", 0), ("roles", 1)}
-"""Pages, and which half of the choices on them, that `make test` looks at."""
+AXE = {("translation", 0, "light"), ("roles", 1, "dark")}
+"""Pages, which half of the choices on them, and in what light, that `make test` looks at."""
 
 
 @pytest.mark.parametrize(
-    ("name", "turn"),
+    ("name", "turn", "scheme"),
     [
-        pytest.param(name, turn, marks=() if (name, turn) in AXE else pytest.mark.slow)
-        for name in PAGES
-        for turn in (0, 1)
+        pytest.param(*case, marks=() if case in AXE else pytest.mark.slow)
+        for case in product(PAGES, (0, 1), ("light", "dark"))
     ],
 )
-def test_axe_finds_nothing(name, turn, tmp_path, page):
+def test_axe_finds_nothing(name, turn, scheme, tmp_path, page):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe-core").Axe()
     page.open(PAGES[name]().page(tmp_path / "x.html"))
-    for scheme, choices in (("light", CHOICES[turn::2]), ("dark", CHOICES[turn - 2 :: 2])):
-        page.page.emulate_media(color_scheme=scheme)
-        for choice in choices:
-            page.ask(f"() => change({choice})")
-            found = axe.run(page.page)
-            assert found.violations_count == 0, (scheme, choice, found.generate_report())
+    page.page.emulate_media(color_scheme=scheme)
+    for choice in CHOICES[turn::2] if scheme == "light" else CHOICES[turn - 2 :: 2]:
+        page.ask(f"() => change({choice})")
+        found = axe.run(page.page)
+        assert found.violations_count == 0, (choice, found.generate_report())
 
 
 def test_nodes_have_the_colors_of_their_classes_and_labels_do_not_overlap(tmp_path, page):
