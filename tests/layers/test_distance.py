@@ -89,12 +89,11 @@ def test_without_direction_and_distance_it_is_a_bag_of_words():
 
     def batch(length, rows=128):
         x = torch.randint(2, 12, (rows, length))
-        near = torch.rand(rows) < 0.5
-        for row in range(rows):
-            first = int(torch.randint(0, length - 5, ()))
-            apart = 1 if near[row] else int(torch.randint(4, length - first, ()))
-            pair = [0, 1] if torch.rand(()) < 0.5 else [1, 0]
-            x[row, first], x[row, first + apart] = pair[0], pair[1]
+        near, swapped = torch.rand(2, rows) < 0.5
+        first = torch.randint(0, length - 5, (rows,))
+        far = 4 + (torch.rand(rows) * (length - first - 4)).long()
+        places = torch.stack([first, first + torch.where(near, 1, far)], 1)
+        x.scatter_(1, places, torch.stack([swapped, ~swapped], 1).long())
         return x, near.long()
 
     def accuracy(alpha):

@@ -221,21 +221,13 @@ def perplexity(encoder, pairs, epochs, lr):
 
 
 @pytest.mark.slow
-def test_encoders_that_say_more_have_lower_perplexity():
-    none, bag, attention = (
-        perplexity(encoder, 1500, 10, 5e-3)[0] for encoder in ("none", "bag-of-words", "attention")
-    )
-    assert none > 1.1 * bag
-    assert bag > 1.3 * attention
-
-
-@pytest.mark.slow
 def test_the_papers_order_of_encoders():
     """The fact sheet's check: attention at least two times below bag of words."""
     none, bag, conv, attention = (
-        perplexity(encoder, 4000, 20, 2e-3)
+        perplexity(encoder, 3000, 10, 5e-3)
         for encoder in ("none", "bag-of-words", "convolution", "attention")
     )
-    assert none[0] > bag[0] > conv[0]
+    assert none[0] > 1.1 * bag[0]
+    assert bag[0] > conv[0]
     assert bag[0] > 2 * attention[0]
     assert attention[1] > 0.5
