@@ -52,7 +52,7 @@ class StepExplanation:
         """What reads its sources."""
         if self.encoder:
             return f"a recorded program, {self.encoder} instructions in C, without padding"
-        why = "" if self.encoder_reason is None else f", by PyTorch: {self.encoder_reason}"
+        why = "" if self.encoder_reason is None else f"; no program: {self.encoder_reason}"
         return f"its own encoder{why}"
 
 
