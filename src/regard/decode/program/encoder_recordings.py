@@ -61,12 +61,10 @@ def recorded_encoder(
     words = getattr(model, "source_vocab_size", None)
     if not isinstance(words, int):
         raise NotRecorded("its sources are no texts")
-    found = _made(model, words, precision, weights=weights)
-    if weights:
-        return found
-    with contextlib.suppress(NotRecorded, NotLowered):  # its `start` may do more than products
-        return _made(model, words, precision, starts=True)
-    return found
+    if not weights:
+        with contextlib.suppress(NotRecorded, NotLowered):  # its `start` may do more than products
+            return _made(model, words, precision, starts=True)
+    return _made(model, words, precision, weights=weights)
 
 
 def _made(
