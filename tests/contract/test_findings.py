@@ -31,7 +31,7 @@ from regard.attention import (
     kernels,
 )
 from regard.attention.score import ScaledDot
-from regard.decode import Beam, Greedy, decoder
+from regard.decode import Beam, Greedy
 from regard.errors import RequestError
 from regard.layers.norm import PreNorm
 from regard.layers.positional_encoding import Sinusoid, sinusoid
@@ -227,7 +227,7 @@ def source(words=30):
 
 def the_same(model, ids, monkeypatch):
     fast = Greedy(max_length=12)(model, ids)
-    monkeypatch.setattr(decoder, "packed", lambda model, *_, **__: model)
+    monkeypatch.setenv("REGARD_PROGRAM", "0")
     slow = Greedy(max_length=12)(model, ids)
     for one, other in zip(fast, slow, strict=True):
         assert one[0].tokens == other[0].tokens
@@ -235,12 +235,12 @@ def the_same(model, ids, monkeypatch):
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: getattr(change, "__name__", "none"))
-def test_packed_transformers(change, monkeypatch):
+def test_programs_of_transformers(change, monkeypatch):
     the_same(a_transformer(change), source(), monkeypatch)
 
 
 @pytest.mark.parametrize("where", ["", "readout", "attention"])
-def test_packed_rnnsearch(where, monkeypatch):
+def test_programs_of_rnnsearch(where, monkeypatch):
     torch.manual_seed(0)
     model = RNNsearch(40, 40, embed=16, hidden=16, align=16, maxout=8, scale=None).eval()
     if where == "readout":
