@@ -168,7 +168,7 @@ def parts_of_perspectives(seeds: Sequence[int]) -> Measured:
         "cosines": [*some, cosines],
         "one width": [*some, "model.width=1"],
         "one pool": [*some, "model.pools=[max]"],
-        "filters of all features": [*some, "model.dim_filters=0"],
+        "no block B": [*some, "model.dim_filters=0"],
         "whole": some,
     }
     pairs = [(name, "whole") for name in forms if name != "whole"]

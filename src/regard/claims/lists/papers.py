@@ -145,13 +145,11 @@ PAIRS = [
                 Significant("whole over cosines", "p of whole over cosines"),
                 Significant("whole over one width", "p of whole over one width"),
                 Significant("whole over one pool", "p of whole over one pool"),
-                Significant(
-                    "whole over filters of all features", "p of whole over filters of all features"
-                ),
+                Significant("whole over no block B", "p of whole over no block B"),
             )
         ),
         "SICK: Pearson {whole:.2f}; {one width:.2f} with one width, {one pool:.2f} with one pool, "
-        "{filters of all features:.2f} without filters of single features; by cosines of two "
+        "{no block B:.2f} without filters of single features; by cosines of two "
         "vectors {cosines[0]:.2f}, {cosines[1]:.2f} and {cosines[2]:.2f} (three seeds)",
         "trainings:parts_of_perspectives",
         seconds=390,
