@@ -51,7 +51,7 @@ def test_help_imports_no_torch(words):
 
 
 @pytest.mark.parametrize(
-    "name", ["de-en-small", "en-de-small", "en-zh-small", "pronunciation-small"]
+    "name", ["de-en-small", "en-de-small", "en-zh-small", "zh-en-small", "pronunciation-small"]
 )
 def test_a_shipped_translator_answers_without_torch(name):
     code = f"from regard.cli.app import main; assert main(['predict', {name!r}, 'Haus']) == 0"

@@ -217,6 +217,7 @@ READS = {
     None: "Das Fenster wird geschlossen.",
     "en-de-small": "The window is closed.",
     "en-zh-small": "The window is closed.",
+    "zh-en-small": "请检查文件名。",
 }
 
 
