@@ -128,7 +128,9 @@ def test_it_is_what_one_pass_over_each_sequence_gives(kind, form):
             assert len(maps) == len(layers)
             for one, layer in zip(maps, layers, strict=True):
                 assert one.shape == layer.shape[1:]
-                assert abs(one.weights - layer[0].numpy()).max() < 1e-5
+                # T5 does not scale its scores: rounding in them (5e-5 on a Zen 4) is larger.
+                limit = 1e-4 if kind.startswith("T5") else 1e-5
+                assert abs(one.weights - layer[0].numpy()).max() < limit
     with pytest.raises(RequestError, match=f"no row {len(sequences)}"):
         seen.view(row=len(sequences))
 
