@@ -35,6 +35,20 @@ def paired(
     }
 
 
+def milliseconds(turns: list[tuple[float, float]]) -> dict[str, object]:
+    """Medians of PyTorch's and our times, and min, median and max of their ratios.
+
+    Args:
+        turns: both times of each round; the first round is not counted.
+    """
+    ratios = [other / own for other, own in turns[1:]]
+    return {
+        "pytorch_ms": round(statistics.median(other for other, _ in turns[1:]), 2),
+        "ms": round(statistics.median(own for _, own in turns[1:]), 2),
+        "times": [round(f(ratios), 2) for f in (min, statistics.median, max)],
+    }
+
+
 def machine() -> dict[str, object]:
     """What a figure was measured on."""
     return {

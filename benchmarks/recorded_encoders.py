@@ -10,13 +10,12 @@ That a decoder compares the weights with those of the batch before, once a batch
 
 import argparse
 import json
-import statistics
 import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from paired import machine
+from paired import machine, milliseconds
 from recorded_decoders import WORDS, build
 
 from regard import native
@@ -58,14 +57,11 @@ def measure(name: str, batch: int, precision: str, rounds: int) -> dict[str, Any
         other = spent(lambda: model.start(model.encode(ids, lengths)), times)
         own = spent(lambda: started(model, reader.encode(model, ids, lengths)), times)
         turns.append((other, own))
-    ratios = [other / own for other, own in turns[1:]]
     return {
         "model": name,
         "batch": batch,
         "precision": precision,
-        "pytorch_ms": round(statistics.median(other for other, _ in turns[1:]), 2),
-        "ms": round(statistics.median(own for _, own in turns[1:]), 2),
-        "times": [round(f(ratios), 2) for f in (min, statistics.median, max)],
+        **milliseconds(turns),
     }
 
 

@@ -9,14 +9,13 @@ and max of the ratios of the rounds.
 
 import argparse
 import json
-import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from paired import machine
+from paired import machine, milliseconds
 from recorded_decoders import build, source
 
 from regard import native
@@ -71,13 +70,10 @@ def measure(name: str, batch: int, rounds: int) -> dict[str, Any]:
         with by_pytorch():
             other = spent(model, given, times)
         turns.append((other, spent(model, given, times)))
-    ratios = [other / own for other, own in turns[1:]]
     return {
         "model": name,
         "batch": batch,
-        "pytorch_ms": round(statistics.median(other for other, _ in turns[1:]), 2),
-        "ms": round(statistics.median(own for _, own in turns[1:]), 2),
-        "times": [round(f(ratios), 2) for f in (min, statistics.median, max)],
+        **milliseconds(turns),
     }
 
 

@@ -42,7 +42,7 @@ class Covered:
     @classmethod
     def of(cls, request: "SearchBatch") -> "Covered":
         """Nothing looked at so far."""
-        # What a packed model looks at is told under the names of the model's own attentions.
+        # What a model in C looks at is told under the names of the model's own attentions.
         engine: Any = request.model
         model = engine.model if isinstance(engine, InC | Ensemble) else engine
         seen = Seen(model if isinstance(model, nn.Module) else None)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.decode.eval_mode import frozen
 from regard.decode.hypothesis import Hypothesis
-from regard.decode.program.in_c import PRECISIONS, InC, known
+from regard.decode.program.in_c import PRECISIONS, InC
 from regard.decode.program.model_state import ModelState
 from regard.decode.program.readers import read
 from regard.decode.program.recorded_encoder import started
@@ -266,8 +266,12 @@ def _check_precision(model: Generator, precision: str) -> None:
 def _check_ids(source: Tensor, model: Generator) -> None:
     """Refuse ids that are in no vocabulary."""
     words = getattr(model, "source_vocab_size", None)
-    if words is not None and source.dim() == TEXT and not source.dtype.is_floating_point:
-        known(source, words, "source")
+    if words is None or source.dim() != TEXT or source.dtype.is_floating_point:
+        return
+    low, high = (int(x) for x in source.aminmax()) if source.numel() else (0, 0)
+    if source.numel() and (low < 0 or high >= words):
+        wrong = low if low < 0 else high
+        raise RequestError(f"source: expected ids from 0 to {words - 1}, got {wrong}")
 
 
 @lru_cache(maxsize=64)

@@ -6,26 +6,12 @@ from weakref import ref
 
 from torch import Tensor, nn
 
-from regard import native
 from regard.decode.top import leading
 from regard.errors import RequestError
 from regard.native.packed_products import PRECISIONS
 from regard.protocols import Decoding, Inputs, Output
 
-__all__ = ["PRECISIONS", "InC", "known"]
-
-
-def known(ids: Tensor, words: int, name: str) -> Tensor:
-    """Ids as C reads them.
-
-    Raises:
-        RequestError: one is negative, or not in a vocabulary of this many words.
-    """
-    low, high = (int(x) for x in ids.aminmax()) if ids.numel() else (0, 0)
-    if ids.numel() and (low < 0 or high >= words):
-        wrong = low if low < 0 else high
-        raise RequestError(f"{name}: expected ids from 0 to {words - 1}, got {wrong}")
-    return ids.long().contiguous()
+__all__ = ["PRECISIONS", "InC"]
 
 
 class InC(nn.Module):
@@ -43,7 +29,7 @@ class InC(nn.Module):
         self._model = ref(model)  # what is kept for a model must not keep it
         self.source_vocab_size = getattr(model, "source_vocab_size", None)
         self.target_vocab_size = getattr(model, "target_vocab_size", None)
-        self.precision, self.level = precision, native.level()
+        self.precision = precision
 
     @property
     def model(self) -> Any:

@@ -1,9 +1,11 @@
 """How caches are lowered: a key more at each step, and attention to what they hold."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from regard.attention import (
     BucketBias,
@@ -43,7 +45,7 @@ from regard.decode.program.rows import (
 )
 from regard.decode.program.tree import Extent
 
-__all__ = ["asked_row", "attend_past", "named"]
+__all__ = ["asked_row", "attend_past", "check_dots", "distance_tables", "named"]
 
 
 @handles("append")
@@ -92,16 +94,9 @@ def attend_past(low: Lowering, node: Node, query: Any, memory: Any, call: Any, a
     caches = low.cached
     if isinstance(own, tuple) or own.index not in caches or memory.value.index not in caches:
         return False
-    score, read, position, mask = call.score, call.read, call.position, call.mask
+    score, mask = call.score, call.mask
     kind = _sees(mask)
-    known = (
-        type(call.select) is Softmax
-        and type(score) in (Dot, General, ScaledDot, RelativeKeys)
-        and type(read) in (WeightedSum, RelativeValues)
-        and type(position) in (type(None), RelativeBias, BucketBias)
-    )
-    if not known or call.carry is not None or getattr(read, "scale", None) is not None:
-        raise NotLowered(f"attend with {named(call)}")
+    check_dots(call)
     if memory.mask is not None:
         raise NotLowered("attend to a cache with a mask")
     if at is not None and at != Extent(low.past.c - 1, 1, low.past.symbols):
@@ -109,16 +104,14 @@ def attend_past(low: Lowering, node: Node, query: Any, memory: Any, call: Any, a
     keys, values = (low.program.shapes[x.index] for x in (own, memory.value))
     n, m, heads = keys[-1], values[-1], keys[2] if memory.heads else 1
     x, scale = asked_row(low, query, score, n, heads)
-    more, slots, columns = _tables(low, call, heads)
-    if "c" in more and call.select.temperature != 1:
-        raise NotLowered("biases and a temperature")
+    biases, slots, columns = distance_tables(low, call, heads, _backwards)
     made = low.fresh(heads * m, low.symbols.axes(low.program.shapes[node.out.context.index]))
     if node.out.weights is not None:
         slots["weights"] = low.slot(BY_PAST, times=heads)
         low.values[node.out.weights.index] = HeadWeights(slots["weights"])
     low.emit(
         "ATTEND_PAST",
-        kind=kind + (PAST_BIASED if "c" in more else 0),
+        kind=kind + (0 if biases is None else PAST_BIASED),
         n=n,
         m=m,
         heads=heads,
@@ -130,7 +123,7 @@ def attend_past(low: Lowering, node: Node, query: Any, memory: Any, call: Any, a
         y=Operand(made.slot),
         a=low.operand(x),
         memory=slots,
-        **more,
+        **({} if biases is None else {"c": biases}),
     )
     low.values[node.out.context.index] = made
     return True
@@ -179,22 +172,30 @@ def _sees(mask: Any) -> int:
     raise NotLowered(f"attend with a {type(mask).__name__}")
 
 
-def _tables(low: Lowering, call: Any, heads: int) -> tuple[dict[str, Any], dict[str, int], int]:
-    """What belongs to distances: operands, slots, and how many distances there are."""
-    more: dict[str, Any] = {}
+def _backwards(x: Tensor, clip: int) -> Tensor:
+    """Of a table of distances, those from the query's own place on backwards."""
+    return x[:, : clip + 1].flip(1)
+
+
+def distance_tables(
+    low: Lowering, call: Any, heads: int, cut: Callable[[Tensor, int], Tensor]
+) -> tuple[Operand | None, dict[str, int], int]:
+    """What belongs to distances: biases, slots of vectors, and how many distances there are.
+
+    Args:
+        cut: which distances of a table (heads, 2 clip + 1, …) are needed, given its clip.
+    """
     slots: dict[str, int] = {}
     sizes = set()
 
     def table(part: Any, axes: int) -> Operand:
-        """From the query's own place on backwards, a table for each head."""
+        """A table for each head."""
         x = part.table.detach()
-        x = x if x.dim() == axes else x.expand(heads, *x.shape)
-        x = x[:, : part.clip + 1].flip(1)
+        x = cut(x if x.dim() == axes else x.expand(heads, *x.shape), part.clip)
         sizes.add(x.shape[1])
         return low.constant_rows(x)
 
-    if call.position is not None:
-        more["c"] = table(call.position, 2)
+    biases = None if call.position is None else table(call.position, 2)
     if type(call.score) is RelativeKeys:
         slots["packed"] = table(call.score, 3).slot
     if type(call.read) is RelativeValues:
@@ -202,4 +203,22 @@ def _tables(low: Lowering, call: Any, heads: int) -> tuple[dict[str, Any], dict[
     columns = max(sizes, default=0)
     if len(sizes) > 1 or columns > LONGEST_TABLE:
         raise NotLowered("relative positions of different reach, or of a long one")
-    return more, slots, columns
+    if biases is not None and call.select.temperature != 1:
+        raise NotLowered("biases and a temperature")
+    return biases, slots, columns
+
+
+def check_dots(call: Any) -> None:
+    """Refuse attention of a sequence to itself that is not by dot products.
+
+    Raises:
+        NotLowered: names the parts.
+    """
+    known = (
+        type(call.select) is Softmax
+        and type(call.score) in (Dot, General, ScaledDot, RelativeKeys)
+        and type(call.read) in (WeightedSum, RelativeValues)
+        and type(call.position) in (type(None), RelativeBias, BucketBias)
+    )
+    if not known or call.carry is not None or getattr(call.read, "scale", None) is not None:
+        raise NotLowered(f"attend with {named(call)}")

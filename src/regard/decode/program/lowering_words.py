@@ -6,30 +6,19 @@ program has neither lengths nor padding, and a text gets the same bits alone and
 
 from typing import Any
 
-from regard.attention import (
-    BucketBias,
-    Dot,
-    General,
-    Memory,
-    RelativeBias,
-    RelativeKeys,
-    RelativeValues,
-    ScaledDot,
-    Softmax,
-    WeightedSum,
-    Window,
-)
+from torch import Tensor
+
+from regard.attention import Memory, Window
 from regard.decode.program.instructions import (
     BLOCK,
     BY_KEYS,
-    LONGEST_TABLE,
     PAST_BIASED,
     Lowered,
     Operand,
     read_slots,
 )
 from regard.decode.program.lowering import Lowering
-from regard.decode.program.lowering_past import asked_row, named
+from regard.decode.program.lowering_past import asked_row, check_dots, distance_tables, named
 from regard.decode.program.recorder import Node
 from regard.decode.program.replay import Program
 from regard.decode.program.rows import (
@@ -118,15 +107,9 @@ def attend_within(
     low: WordLowering, node: Node, query: Any, memory: Any, call: Any, how: Any
 ) -> None:
     """Attention of the words of each text to each other, by dot products."""
-    score, read, position, mask = call.score, call.read, call.position, call.mask
-    known = (
-        type(call.select) is Softmax
-        and type(score) in (Dot, General, ScaledDot, RelativeKeys)
-        and type(read) in (WeightedSum, RelativeValues)
-        and type(position) in (type(None), RelativeBias, BucketBias)
-        and type(mask) in (type(None), Window)
-    )
-    if not known or call.carry is not None or getattr(read, "scale", None) is not None:
+    mask = call.mask
+    check_dots(call)
+    if type(mask) not in (type(None), Window):
         raise NotLowered(f"attend with {named(call)}")
     if not isinstance(memory, Memory) or memory.mask is not None or how.get("at") is not None:
         raise NotLowered("attend to words of another form")
@@ -137,14 +120,14 @@ def attend_within(
     values: Any = memory.value
     heads = shape[keys.index][1] if memory.heads else 1
     n, m = shape[keys.index][-1], shape[values.index][-1]
-    x, scale = asked_row(low, query, score, n, heads)
+    x, scale = asked_row(low, query, call.score, n, heads)
     rows = [low.straight(low.rows(ref)) for ref in (keys, values)]
     for value, size in zip(rows, (n, m), strict=True):
         if value.space != PER_ROW or value.width != heads * size or value.by_step:
             raise NotLowered("keys of another form")
-    memories, columns = _tables(low, call, heads)
-    if "keys" in memories and call.select.temperature != 1:
-        raise NotLowered("biases and a temperature")
+    biases, memories, columns = distance_tables(low, call, heads, _both_ways)
+    if biases is not None:
+        memories["keys"] = biases.slot
     context = shape[node.out.context.index]
     made = low.fresh(heads * m, low.symbols.axes(context))
     if node.out.weights is not None:
@@ -153,7 +136,7 @@ def attend_within(
     low.keys = shape[keys.index][-2]
     low.emit(
         "ATTEND_WITHIN",
-        kind=PAST_BIASED if "keys" in memories else 0,
+        kind=0 if biases is None else PAST_BIASED,
         n=n,
         m=m,
         heads=heads,
@@ -170,26 +153,12 @@ def attend_within(
     low.values[node.out.context.index] = made
 
 
-def _tables(low: Lowering, call: Any, heads: int) -> tuple[dict[str, int], int]:
-    """Slots of what belongs to distances from -clip to clip, and how many distances there are."""
-    slots: dict[str, int] = {}
-    sizes: set[int] = set()
+def _both_ways(x: Tensor, clip: int) -> Tensor:
+    """A table of the distances before and behind.
 
-    def table(part: Any, axes: int) -> int:
-        x = part.table.detach()
-        x = x if x.dim() == axes else x.expand(heads, *x.shape)
-        if x.shape[1] != 2 * part.clip + 1:
-            raise NotLowered("a table of other distances")
-        sizes.add(x.shape[1])
-        return low.constant_rows(x).slot
-
-    if call.position is not None:
-        slots["keys"] = table(call.position, 2)
-    if type(call.score) is RelativeKeys:
-        slots["packed"] = table(call.score, 3)
-    if type(call.read) is RelativeValues:
-        slots["state"] = table(call.read, 3)
-    columns = max(sizes, default=0)
-    if len(sizes) > 1 or columns > LONGEST_TABLE:
-        raise NotLowered("relative positions of different reach, or of a long one")
-    return slots, columns
+    Raises:
+        NotLowered: it has others.
+    """
+    if x.shape[1] != 2 * clip + 1:
+        raise NotLowered("a table of other distances")
+    return x

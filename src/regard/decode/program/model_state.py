@@ -11,10 +11,12 @@ from regard import native
 from regard.attention._kernels.compared import wanted
 from regard.attention.call import unforced
 from regard.decode.program.instructions import STEP
+from regard.decode.program.recorder import NotRecorded
+from regard.decode.program.rows import NotLowered
 from regard.decode.program.structure import structure
 from regard.native.fingerprint import fingerprint
 
-__all__ = ["ModelState"]
+__all__ = ["ModelState", "failure"]
 
 HOME = "regard.models."
 """Where models come from whose calls have no effects beside what they give, and subclasses'."""
@@ -41,21 +43,31 @@ class ModelState:
         each = [*self.model.parameters(), *self.model.buffers()]
         return fingerprint(each), native.level()
 
+    @cached_property
+    def _refusal(self) -> str | None:
+        return _refusal(self.model)
+
     def refusal(self, precision: str = "float32") -> str | None:
         """What speaks against a program before anything is recorded, in a clause."""
-        if not hasattr(self, "_refusal"):
-            self._refusal = refusal(self.model)
-        return self._refusal or (slower() if precision == "float32" else None)
+        if self._refusal is None and precision == "float32" and native.level() == "portable":
+            return "C has no vector instructions here, and PyTorch's products are faster"
+        return self._refusal
 
 
-def slower() -> str | None:
-    """Why a program in float32 is slower than PyTorch on this machine, in a clause."""
-    if native.level() == "portable":
-        return "C has no vector instructions here, and PyTorch's products are faster"
-    return None
+def failure(error: Exception, what: str) -> str:
+    """Why there is no program, in a clause: the model goes on without one.
+
+    Args:
+        what: was to be recorded.
+    """
+    if isinstance(error, NotRecorded):
+        return f"{what} cannot be recorded: {error}"
+    if isinstance(error, NotLowered):
+        return f"C has no instruction for {error}"
+    return f"recording {what} failed ({type(error).__name__}: {error})"
 
 
-def refusal(model: nn.Module) -> str | None:
+def _refusal(model: nn.Module) -> str | None:
     """What speaks against any program of a model, in a clause."""
     if os.environ.get("REGARD_PROGRAM", "1") == "0":
         return "REGARD_PROGRAM is 0"

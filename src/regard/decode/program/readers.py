@@ -14,10 +14,8 @@ from regard.attention.recording import active, unseen, wants_calls
 from regard.decode.ensemble import Ensemble, encoded_by_each
 from regard.decode.program.encoder_recordings import recorded_encoder
 from regard.decode.program.in_c import InC
-from regard.decode.program.model_state import ModelState
+from regard.decode.program.model_state import ModelState, failure
 from regard.decode.program.recorded_encoder import RecordedEncoder, read_text
-from regard.decode.program.recorder import NotRecorded
-from regard.decode.program.rows import NotLowered
 from regard.decode.program.structure import hooked, structure, unstable
 from regard.protocols import Encoded, Inputs
 
@@ -108,10 +106,6 @@ def _made(
         if structure(state.model) == state.form:
             return found, None
         why = "reading changes settings of the model"
-    except NotRecorded as error:
-        why = f"it cannot be recorded: {error}"
-    except NotLowered as error:
-        why = f"C has no instruction for {error}"
     except Exception as error:  # the model goes on without a program, and says why
-        why = f"recording it failed ({type(error).__name__}: {error})"
+        why = failure(error, "it")
     return None, why

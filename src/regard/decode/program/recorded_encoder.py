@@ -55,6 +55,7 @@ class RecordedEncoder:
         if set(refs(given)) - known:
             raise NotLowered("an output that C does not make")
         self._ids = own.entered[tokens]
+        self._weights = set(refs(program.outputs["weights"]))
         self._rooms: list[Tensor] = []  # work space that no thread uses now
         self._fitting: dict[int, bool] = {}
 
@@ -118,10 +119,6 @@ class RecordedEncoder:
         mask = None if inside is None else Lengths(lengths)
         begun = Decoding({name: _masked(one, mask) for name, one in memories.items()})
         return encoded._replace(extra={STARTED: begun})  # type: ignore[no-any-return]
-
-    @property
-    def _weights(self) -> list[int]:
-        return refs(self.lowered.program.outputs["weights"])
 
     def _check(self, ids: Tensor, counts: list[int]) -> None:
         """Refuse texts for which the model would take another way than the recorded one."""

@@ -26,7 +26,7 @@ from regard.decode.eval_mode import frozen
 from regard.decode.program.folding import folded
 from regard.decode.program.in_c import InC
 from regard.decode.program.lowering import lower
-from regard.decode.program.model_state import ModelState
+from regard.decode.program.model_state import ModelState, failure
 from regard.decode.program.probes import probes, states_after, words
 from regard.decode.program.readers import read, reader_of
 from regard.decode.program.recorded_decoder import RecordedDecoder, say_watched
@@ -243,12 +243,8 @@ def _made(state: ModelState, encoded: Encoded) -> _Entry:
             why = _difference(model, decoder, encoded)
         if structure(model) != form:
             why, entry.kinds = "a step changes settings of the model", _kinds(model)
-    except NotRecorded as error:
-        why = f"its step cannot be recorded: {error}"
-    except NotLowered as error:
-        why = f"C has no instruction for {error}"
     except Exception as error:  # the model goes on without a program, and says why
-        why = f"recording its step failed ({type(error).__name__}: {error})"
+        why = failure(error, "its step")
     entry.decoder, entry.reason = None if why else decoder, why
     return entry
 
