@@ -310,9 +310,9 @@ class Tokenizer:
     def to_json(self) -> str:
         """The whole tokenizer as the JSON of the `tokenizers` library (a `tokenizer.json`)."""
         if self.segmenter is None:
-            return self._inner.to_str(pretty=True)
+            return self._inner.to_str()
         layout = _with_names(json.loads(self._inner.to_str()), self.segmenter)
-        return json.dumps(layout, ensure_ascii=False, indent=2)
+        return json.dumps(layout, ensure_ascii=False, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> "Tokenizer":
