@@ -27,7 +27,7 @@ SETUP := $(PYTHON) tools/venv.py
 STEP = $(PYTHON) tools/step.py --label
 # Packages and modules where tensors have annotated shapes: to hook into an import takes time.
 # mypy knows all other types.
-CHECKED := regard.attention,regard.layers,regard.losses,regard.models,regard.data.annotations.tag_schemes,regard.data.audio.log_mel,regard.data.text.count_vectors,regard.decode.ctc,regard.decode.rules.extractive,regard.decode.tag_search,regard.encoders.stack,regard.fields.pretrained,regard.inference.alignment,regard.metrics.alignment,regard.metrics.calibration,regard.native.dropout,regard.tasks.generation.speech_view,regard.tasks.labels.image_view,regard.tasks.objectives,regard.tasks.tags.decoding,regard.tasks.windows,regard.watching.source_attention
+CHECKED := regard.attention,regard.layers,regard.losses,regard.models,regard.data.audio.log_mel,regard.data.text.count_vectors,regard.decode.ctc,regard.decode.rules.extractive,regard.decode.tag_search,regard.encoders.stack,regard.fields.pretrained,regard.inference.alignment,regard.metrics.alignment,regard.metrics.calibration,regard.native.dropout,regard.tasks.generation.speech_view,regard.tasks.labels.image_view,regard.tasks.objectives,regard.tasks.tags.decoding,regard.tasks.windows,regard.watching.source_attention
 HOOK := --jaxtyping-packages=$(CHECKED),beartype.beartype
 FAST := not slow and not gpu
 # Files with such tests: to collect all others takes longer than to run these.

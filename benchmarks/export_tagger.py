@@ -29,7 +29,9 @@ def main(folder: str, examples: int, tokens: int, repeats: int) -> None:
     data = data.subset(range(min(examples, len(data))))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(tagger_graph(loaded.model).SerializeToString(), options)
+    session = onnxruntime.InferenceSession(
+        tagger_graph(loaded.model).model("tagger").SerializeToString(), options
+    )
     reads = {one.name for one in session.get_inputs()}
 
     def ours(batches: Sequence[Inputs]) -> list[np.ndarray]:

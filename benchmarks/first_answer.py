@@ -15,6 +15,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -26,8 +27,8 @@ AVX2 = {
     "ATEN_CPU_CAPABILITY": "avx2",
     "REGARD_LEVEL": "AVX2",
 }
-ROADS = {"program": [], "pytorch": ["--set", "coverage_penalty=1e-9"]}
-"""Words that a road is taken by: a program has no penalty of coverage."""
+ROADS = ("program", "pytorch")
+"""Lines of a file are read by PyTorch."""
 
 
 def row(**fields: object) -> None:
@@ -76,10 +77,24 @@ def main() -> None:
         cold=options.cold,
     )
     environment = {**os.environ, **(AVX2 if options.avx2 else {})}
-    front = [sys.executable, "-m", "regard", "predict", options.model, options.text]
+    front = [sys.executable, "-m", "regard", "predict", options.model]
+    with tempfile.TemporaryDirectory() as place:
+        lines = Path(place) / "lines.txt"
+        lines.write_text(options.text + "\n", "utf-8")
+        given = {"program": [options.text], "pytorch": ["-i", str(lines)]}
+        told(options, given, front, environment)
+
+
+def told(
+    options: argparse.Namespace,
+    given: dict[str, list[str]],
+    front: list[str],
+    environment: dict[str, str],
+) -> None:
+    """Run both roads in turns, and print a row for each."""
     found: dict[str, list[tuple[float, float, float]]] = {road: [] for road in ROADS}
     for number in range(options.runs):
-        for road, words in ROADS.items():
+        for road, words in given.items():
             if options.cold and number == 0:
                 dropped()
             found[road].append(measured([*front, *words], environment))

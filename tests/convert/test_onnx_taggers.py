@@ -11,6 +11,7 @@ from regard.convert import export
 from regard.convert._tagger_graph import tagger_graph
 from regard.errors import RequestError
 from regard.models.bilstm_crf import BiLSTMCRF
+from regard.models.deep_bilstm_crf import DeepBiLSTMCRF
 from regard.models.highway_bilstm import HighwayBiLSTM
 from regard.models.srl_attention import DeepAttTagger
 from regard.protocols import Inputs
@@ -26,6 +27,8 @@ FORMS = {
     "rnn": lambda: DeepAttTagger(40, 5, **DEEP, sublayer="rnn", positions="none"),
     "cnn": lambda: DeepAttTagger(40, 5, **DEEP, sublayer="cnn", positions="learned"),
     "no marks": lambda: DeepAttTagger(40, 5, **{**DEEP, "embed": 16}, marks=False),
+    "highway": lambda: HighwayBiLSTM(40, 5, embed=8, mark=4, hidden=6, layers=3),
+    "highway, no marks": lambda: HighwayBiLSTM(40, 5, embed=8, marks=False, hidden=6, layers=2),
     "crf": lambda: BiLSTMCRF(40, 5, **CRF),
     "crf, all": lambda: BiLSTMCRF(40, 5, 30, 9, 2, **CRF, marks=True, ffn_dim=None),
 }
@@ -34,7 +37,9 @@ FORMS = {
 def session(model):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    return onnxruntime.InferenceSession(tagger_graph(model).SerializeToString(), options)
+    return onnxruntime.InferenceSession(
+        tagger_graph(model).model("tagger").SerializeToString(), options
+    )
 
 
 def batch(names, rows, time, letters):
@@ -81,8 +86,8 @@ def test_emissions_and_chains_are_ours(form):
 
 
 def test_a_tagger_without_a_graph_is_refused_in_one_sentence():
-    with pytest.raises(RequestError, match="of taggers only DeepAttTagger and BiLSTMCRF can be"):
-        tagger_graph(HighwayBiLSTM(40, 5, embed=8, mark=4, hidden=6, layers=2))
+    with pytest.raises(RequestError, match="of taggers only DeepAttTagger, BiLSTMCRF and HighwayB"):
+        tagger_graph(DeepBiLSTMCRF(40, 5, embed=8, hidden=6, layers=2))
 
 
 def test_the_page_s_code_finds_our_tags_of_roles(tmp_path, monkeypatch, capsys):

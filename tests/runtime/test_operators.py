@@ -31,17 +31,18 @@ PICTURE = real(2, 4, 7, 6)
 SEQUENCE = real(5, 2, 3)
 PLACES = RNG.integers(0, 3, (2, 4))
 HIDDEN = 4
+SIZES = np.array([3, 5], np.int32)
 
 
-def lstm(sides, **more):
+def lstm(sides, sizes=None, **more):
     weights = [real(sides, 4 * HIDDEN, 3), real(sides, 4 * HIDDEN, HIDDEN), real(sides, 8 * HIDDEN)]
     states = [real(sides, 2, HIDDEN), real(sides, 2, HIDDEN)]
-    return [SEQUENCE, *weights, None, *states], {"hidden_size": HIDDEN, **more}, 3
+    return [SEQUENCE, *weights, sizes, *states], {"hidden_size": HIDDEN, **more}, 3
 
 
-def gru(sides, **more):
+def gru(sides, sizes=None, **more):
     weights = [real(sides, 3 * HIDDEN, 3), real(sides, 3 * HIDDEN, HIDDEN), real(sides, 6 * HIDDEN)]
-    inputs = [SEQUENCE, *weights, None, real(sides, 2, HIDDEN)]
+    inputs = [SEQUENCE, *weights, sizes, real(sides, 2, HIDDEN)]
     return inputs, {"hidden_size": HIDDEN, "linear_before_reset": 1, **more}, 2
 
 
@@ -66,6 +67,9 @@ CASES = {
     **{f"LSTM, {sides} sides": ("LSTM", *lstm(sides, direction=way))
        for sides, way in ((1, "forward"), (1, "reverse"), (2, "bidirectional"))},
     **{f"GRU, {sides} sides": ("GRU", *gru(sides, direction=way))
+       for sides, way in ((1, "forward"), (1, "reverse"), (2, "bidirectional"))},
+    **{f"{name} of different lengths, {way}": (name, *make(sides, SIZES, direction=way))
+       for name, make in (("LSTM", lstm), ("GRU", gru))
        for sides, way in ((1, "forward"), (1, "reverse"), (2, "bidirectional"))},
     "Not": ("Not", [MASK], {}, 1),
     "Log": ("Log", [POSITIVE], {}, 1),

@@ -38,7 +38,7 @@ def write_tagger(loaded: "Loaded", out: Path) -> None:
             "expected a tagger that reads words alone; this one reads the states of an encoder "
             "(data.vectors.encoder), which the graph does not have"
         )
-    graph = tagger_graph(loaded.model)
+    graph = tagger_graph(loaded.model).model("tagger")
     (out / "tagger.onnx").write_bytes(graph.SerializeToString())
     tokenizer.without_segmenter().save(out / "tokenizer.json")
     letters = json.loads(text.dump()).get("letters", [])

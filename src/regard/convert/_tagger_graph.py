@@ -1,15 +1,16 @@
-"""Taggers as one ONNX graph: the emissions of every word, and the chain's weights where one is.
+"""Taggers as one graph: the emissions of every word, and the chain's weights where one is.
 
     words (B, T), lengths (B,), marks (B, T), characters (B, T, C), features (B, T, F), 64-bit
     integers; marks, characters and features where the model reads them
     emissions (B, T, tags), zero at padding; transitions (tags, tags), start and end (tags,)
 
 ONNX has an LSTM with lengths of its own, so that the packed layouts and the loops of ours, which
-no exporter can follow, are one node here.
+no exporter can follow, are one node here. In a graph for ONNX, matrices are turned and joined
+beforehand. One for `program.json` has the weights as the model has them, and nodes that turn them.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -18,10 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from regard.convert._graph import OnnxGraph
+from regard.convert.recorded.recurrences import LSTM_ORDER, Body
 from regard.errors import RequestError
 from regard.layers.bilstm import BiLSTM
-from regard.layers.positional_encoding import LearnedPositions
+from regard.layers.highway import HighwayLSTM
+from regard.layers.positional_encoding import LearnedPositions, NoPositions
 from regard.models.bilstm_crf import BiLSTMCRF
+from regard.models.highway_bilstm import HighwayBiLSTM
 from regard.models.srl_attention import (
     DeepAttTagger,
     GatedConvolution,
@@ -29,7 +33,7 @@ from regard.models.srl_attention import (
     SummedLSTM,
 )
 
-__all__ = ["TAGGERS", "tagger_graph"]
+__all__ = ["TAGGERS", "TaggerGraph", "tagger_graph"]
 
 POSITIONS = 2048
 """The most words of a text, where positions are a table."""
@@ -46,10 +50,21 @@ class _Anatomy(NamedTuple):
 
 
 class TaggerGraph(OnnxGraph):
-    """A graph with the words of a batch, where they are real, and what is read beside them."""
+    """A graph with the words of a batch, where they are real, and what is read beside them.
 
-    def __init__(self, model: Any, heads: int = 1) -> None:
+    Args:
+        model: the tagger.
+        fold: compute once what depends on weights alone; else weights stay as the model has them.
+        heads: of its attention.
+
+    Attributes:
+        most: the most words of a text; None where nothing limits it.
+    """
+
+    def __init__(self, model: Any, fold: bool, heads: int = 1) -> None:
         super().__init__(_Anatomy(model, getattr(model, "dim", 0), heads))
+        self.fold = fold
+        self.most: int | None = None
         self.words = self.enter("words", ["batch", "time"], whole=True)
         lengths = self.enter("lengths", ["batch"], whole=True)
         # A row has one word at least where recurrences count: no operator takes an empty one.
@@ -66,23 +81,52 @@ class TaggerGraph(OnnxGraph):
         weight = self.made.model.get_parameter(f"{path}.weight")
         return self.put("Gather", self.weight(f"{path}.weight", weight), ids)
 
+    def linear(self, path: str, layer: nn.Linear, x: str) -> str:
+        """Multiply by a layer's matrix and add its bias, if it has one."""
+        if self.fold:
+            return super().linear(path, layer, x)
+        weight = self.put("Transpose", self.weight(f"{path}.weight", layer.weight), perm=[1, 0])
+        return self.shift(path, layer, self.put("MatMul", x, weight))
+
     def lstm(self, path: str, lstm: BiLSTM, x: str, lengths: str) -> tuple[str, str]:
         """Both directions, states first in time: x (T, B, D) to (T, 2, B, H), last (2, B, H)."""
-        sides = [(f"{path}.{side}.stack", getattr(lstm, side).stack) for side in ("ahead", "back")]
-        stacked = []
-        for name in ("weight_ih_l0", "weight_hh_l0"):
-            both = torch.stack([_gates(getattr(stack, name)) for _, stack in sides])
-            stacked.append(self.weight(f"{path}.{name}", both))
-        biases = [
-            torch.cat([_gates(stack.bias_ih_l0), _gates(stack.bias_hh_l0)]) for _, stack in sides
-        ]
-        stacked.append(self.weight(f"{path}.bias", torch.stack(biases)))
+        stacked = [
+            self._gates(path, lstm, [f"{name}_l0"]) for name in ("weight_ih", "weight_hh")
+        ] + [self._gates(path, lstm, ["bias_ih_l0", "bias_hh_l0"])]
         count = self.put("Cast", lengths, to=6)  # 32-bit
-        hidden = sides[0][1].hidden_size
         states, last = self.put_many(
-            "LSTM", [x, *stacked, count], 2, hidden_size=hidden, direction="bidirectional"
+            "LSTM",
+            [x, *stacked, count],
+            2,
+            hidden_size=lstm.ahead.stack.hidden_size,
+            direction="bidirectional",
         )
         return states, last
+
+    def _gates(self, path: str, lstm: BiLSTM, names: Sequence[str]) -> str:
+        """Weights of both directions, those of one behind each other, in ONNX's order of gates."""
+        sides = [
+            [
+                (f"{path}.{side}.stack.{name}", getattr(getattr(lstm, side).stack, name))
+                for name in names
+            ]
+            for side in ("ahead", "back")
+        ]
+        if self.fold:
+            both = [torch.cat([_turned(weight) for _, weight in side]) for side in sides]
+            return self.weight(f"{path}.{names[0].removesuffix('_l0')}", torch.stack(both))
+        made = []
+        for side in sides:
+            parts = [gate for name, weight in side for gate in self._turned(name, weight)]
+            made.append(
+                self.put("Unsqueeze", self.put("Concat", *parts, axis=0), self.constant([0]))
+            )
+        return self.put("Concat", *made, axis=0)
+
+    def _turned(self, name: str, weight: Tensor) -> list[str]:
+        each = self.constant([len(weight) // 4] * 4)
+        gates = self.put_many("Split", [self.weight(name, weight), each], 4, axis=0)
+        return [gates[k] for k in LSTM_ORDER]
 
     def read(self, path: str, lstm: BiLSTM, x: str) -> tuple[str, str]:
         """The states (B, T, H) of both directions over the words: x (B, T, D)."""
@@ -97,33 +141,45 @@ class TaggerGraph(OnnxGraph):
         self.leave("emissions", ["batch", "time", tags], out)
 
 
-def tagger_graph(model: nn.Module) -> Any:
-    """The ONNX model of a tagger.
+def tagger_graph(model: nn.Module, *, fold: bool = True) -> TaggerGraph:
+    """The graph of a tagger.
+
+    Args:
+        fold: see `TaggerGraph`.
 
     Raises:
         RequestError: a tagger of another kind.
     """
     make = next((made for kind, made in TAGGERS.items() if type(model) is kind), None)
     if make is None:
-        names = " and ".join(kind.__name__ for kind in TAGGERS)
+        *names, last = (kind.__name__ for kind in TAGGERS)
         raise RequestError(
-            f"of taggers only {names} can be exported; this is a {type(model).__name__}"
+            f"of taggers only {', '.join(names)} and {last} can be exported; this is a "
+            f"{type(model).__name__}"
         )
-    return make(model).model("tagger")
+    return make(model, fold)
 
 
-def _deep_att(model: Any) -> TaggerGraph:
-    graph = TaggerGraph(model, model.layers[0].attention.heads)
+def _marked(graph: TaggerGraph, model: Any) -> str:
+    """The vectors of words, with those of marks behind them where the model reads marks."""
     x = graph.table("embed", graph.words)
-    if model.mark is not None:
-        marks = graph.enter("marks", ["batch", "time"], whole=True)
-        x = graph.put("Concat", x, graph.table("mark", marks), axis=2)
+    if model.mark is None:
+        return x
+    marks = graph.enter("marks", ["batch", "time"], whole=True)
+    return graph.put("Concat", x, graph.table("mark", marks), axis=2)
+
+
+def _deep_att(model: Any, fold: bool) -> TaggerGraph:
+    graph = TaggerGraph(model, fold, model.layers[0].attention.heads)
+    x = _marked(graph, model)
     x = graph.put("Mul", x, graph.constant(math.sqrt(model.dim), np.float32))
     x = graph.put("Add", graph.put("Mul", x, graph.kept), graph.weight("bias", model.bias))
-    table = graph.weight("positions", _positions(model))
-    ends = graph.put("Unsqueeze", graph.time, graph.constant([0]))
-    places = graph.put("Slice", table, graph.constant([0]), ends, graph.constant([0]))
-    x = graph.put("Add", x, places)
+    if not isinstance(model.position, NoPositions):
+        table = _positions(model, fold)
+        graph.most = len(table)
+        ends = graph.put("Unsqueeze", graph.time, graph.constant([0]))
+        places = [graph.weight("position.table", table), graph.constant([0]), ends]
+        x = graph.put("Add", x, graph.put("Slice", *places, graph.constant([0])))
     mask = graph.put("Unsqueeze", graph.inside, graph.constant([1, 2]))
     for i, layer in enumerate(model.layers):
         path = f"layers.{i}"
@@ -143,12 +199,14 @@ def _deep_att(model: Any) -> TaggerGraph:
     return graph
 
 
-def _positions(model: Any) -> Tensor:
-    place = model.position
-    length = len(place.table) if isinstance(place, LearnedPositions) else POSITIONS
+def _positions(model: Any, cut: bool) -> Tensor:
+    """The table of positions; that of sinusoids has `POSITIONS`, or without `cut` maybe more."""
     with torch.no_grad():
-        table: Tensor = place(torch.zeros(1, length, model.dim))[0]
-    return table.detach()
+        if isinstance(model.position, LearnedPositions):
+            return model.position.table.detach()
+        model.position(torch.zeros(1, POSITIONS, model.dim))
+    table: Tensor = model.position.table
+    return table[:POSITIONS] if cut else table
 
 
 def _perceptron(graph: TaggerGraph, path: str, layer: Any, x: str) -> str:
@@ -173,8 +231,45 @@ def _gated(graph: TaggerGraph, path: str, layer: Any, x: str) -> str:
     return graph.put("Transpose", out, perm=[0, 2, 1])
 
 
-def _bilstm_crf(model: Any) -> TaggerGraph:
-    graph = TaggerGraph(model)
+def _highway(model: Any, fold: bool) -> TaggerGraph:
+    graph = TaggerGraph(model, fold)
+    x = graph.put("Transpose", _marked(graph, model), perm=[1, 0, 2])
+    real = graph.put("Transpose", graph.kept, perm=[1, 0, 2])
+    for i, layer in enumerate(model.layers):
+        x = _highway_layer(graph, f"layers.{i}", layer, x, real, back=i % 2 == 1)
+    graph.emit("output", model.output, graph.put("Transpose", x, perm=[1, 0, 2]), model.num_tags)
+    return graph
+
+
+def _highway_layer(
+    graph: TaggerGraph, path: str, layer: HighwayLSTM, x: str, real: str, *, back: bool
+) -> str:
+    """All steps (T, B, H); a state is zero at padding, which a backward layer reads first."""
+    body, size = Body(f"scan.{len(graph.nodes)}", states=2), layer.hidden
+    before, cell = body.states
+    weight = graph.weight(f"{path}.recurrent", layer.recurrent)
+    weight = graph.put("Transpose", weight, perm=[1, 0])
+    sizes = graph.constant([5 * size, size, 1])
+    given, carry, there = body.put_many("Split", [body.now, sizes], 3, axis=1)
+    own = body.put("Add", given, body.put("MatMul", before, weight))
+    i, f, o, r, j = body.put_many("Split", [own, graph.constant([size] * 5)], 5, axis=1)
+    i, f, o, r = (body.put("Sigmoid", one) for one in (i, f, o, r))
+    new = body.put("Add", body.put("Mul", i, body.put("Tanh", j)), body.put("Mul", f, cell))
+    state = body.put("Mul", o, body.put("Tanh", new))
+    state = body.put("Add", carry, body.put("Mul", r, body.put("Sub", state, carry)))
+    new, state = (body.put("Mul", one, there) for one in (new, state))
+    inputs = graph.put("Concat", graph.linear(f"{path}.input", layer.input, x), real, axis=2)
+    batch = graph.put("Slice", graph.put("Shape", x), *map(graph.constant, ([1], [2])))
+    shape = graph.put("Concat", batch, graph.constant([size]), axis=0)
+    zero = graph.put("Expand", graph.constant(0, np.float32), shape)
+    how = {"scan_input_directions": [1], "scan_output_directions": [1]} if back else {}
+    return graph.put_many(
+        "Scan", [zero, zero, inputs], 3, body=body.graph(state, new), num_scan_inputs=1, **how
+    )[2]
+
+
+def _bilstm_crf(model: Any, fold: bool) -> TaggerGraph:
+    graph = TaggerGraph(model, fold)
     parts = [graph.table("embed", graph.words)]
     if model.letters is not None:
         parts.append(_letters(graph, model.letters))
@@ -213,10 +308,10 @@ def _letters(graph: TaggerGraph, letters: Any) -> str:
     return graph.put("Reshape", graph.put("Transpose", last, perm=[1, 0, 2]), size)
 
 
-def _gates(weight: Tensor) -> Tensor:
-    """Gates in ONNX's order i, o, f, g, from PyTorch's i, f, g, o."""
-    i, f, g, o = weight.detach().chunk(4)
-    return torch.cat([i, o, f, g])
+def _turned(weight: Tensor) -> Tensor:
+    """Gates in ONNX's order."""
+    gates = weight.detach().chunk(4)
+    return torch.cat([gates[k] for k in LSTM_ORDER])
 
 
 SUBLAYERS: Mapping[type[nn.Module], Callable[[TaggerGraph, str, Any, str], str]] = {
@@ -224,8 +319,9 @@ SUBLAYERS: Mapping[type[nn.Module], Callable[[TaggerGraph, str, Any, str], str]]
     SummedLSTM: _summed,
     GatedConvolution: _gated,
 }
-TAGGERS: Mapping[type[nn.Module], Callable[[Any], TaggerGraph]] = {
+TAGGERS: Mapping[type[nn.Module], Callable[[Any, bool], TaggerGraph]] = {
     DeepAttTagger: _deep_att,
     BiLSTMCRF: _bilstm_crf,
+    HighwayBiLSTM: _highway,
 }
 """What can be exported, and what makes its graph."""

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from regard import __version__
 from regard.convert._readme import longest
+from regard.convert._tagger_graph import tagger_graph
 from regard.convert.recorded.examples import sources
 from regard.convert.recorded.generators import generator_graphs
 from regard.convert.recorded.labels import labels_graph
 from regard.convert.recorded.stored import stored_graph
 from regard.decode import Beam, Greedy
 from regard.errors import RequestError
-from regard.fields import TextField
+from regard.fields import MarkedTextField, TextField
 from regard.fields.saved import NAMES
 from regard.folder.config import CONFIG
 from regard.folder.programs import digest
@@ -31,6 +32,7 @@ from regard.system.files import replace_file
 from regard.system.plain_json import read_object
 from regard.tasks.generation.base import Generation
 from regard.tasks.labels.base import Labeling
+from regard.tasks.tags.tagging import Tagging
 
 if TYPE_CHECKING:
     from regard.folder.loaded import Loaded
@@ -44,8 +46,24 @@ GENERATION = (
     *("spelling", "_told", "_undecoded", "join", "reads_files"),
 )
 """What a task that writes may not change: the runtime does as `Generation` does."""
-LABELING = ("asked", "batches", "inputs", "outputs", "_logits", "join", "reads_files", "text_field")
+TAGGING = (
+    "asked",
+    "batches",
+    "outputs",
+    "fields",
+    "_scores",
+    "_inputs",
+    "_decoded",
+    "join",
+    "reads_files",
+)
+"""What a task that tags may not change: the runtime does as `Tagging` does."""
+LABELING = ("asked", "batches", "inputs", "outputs", "_logits", "join", "reads_files")
 """What a task that labels may not change: the runtime does as `Labeling` does."""
+
+
+TEXTS = (TextField, MarkedTextField)
+"""Fields that the runtime reads as they do."""
 
 
 def write(loaded: "Loaded", out: Path) -> None:
@@ -86,10 +104,12 @@ def program_of(loaded: "Loaded") -> str:
         made = _of_generator(loaded, names)
     elif isinstance(loaded.task, Labeling):
         made = _of_labels(loaded, names)
+    elif isinstance(loaded.task, Tagging):
+        made = _of_tags(loaded, names)
     else:
         task = loaded.task.name
         raise RequestError(
-            f"program: expected a model that writes or labels texts, got one for {task}"
+            f"program: expected a model that writes, labels or tags texts, got one for {task}"
         )
     files = sorted({CONFIG, *made.pop("belongs")})
     head = {
@@ -141,10 +161,48 @@ def _of_labels(loaded: "Loaded", weights: Collection[str]) -> dict[str, Any]:
         "inputs": made.inputs,
         "tokenizer": tokenizer,
         "end": made.end,
+        "marked": isinstance(loaded.fields[made.inputs[0]], MarkedTextField),
         "names": made.labels,
         "temperature": task.temperature,
         "sizes": made.reader.sizes,
         "graph": stored_graph(made.reader.graph, loaded.model, weights),
+    }
+
+
+def _of_tags(loaded: "Loaded", weights: Collection[str]) -> dict[str, Any]:
+    task: Any = loaded.task
+    _check(loaded, Tagging, TAGGING, ())
+    for name in ("features", "window"):
+        if getattr(task, name):
+            raise RequestError(f"program: models with task.{name} have no form there yet")
+    if task.constraints not in ("", "scheme"):
+        raise RequestError(f"program: task.constraints {task.constraints!r} have no form there yet")
+    text: Any = loaded.fields["text"]
+    if text.contextual is not None:
+        raise RequestError(
+            "program: expected a model that reads words alone; this one reads the states of an "
+            "encoder (data.vectors.encoder)"
+        )
+    graph = tagger_graph(loaded.model, fold=False)
+    tokenizer, found = _tokenizer(loaded.folder, "text"), ""
+    if task.marks and loaded.fields["predicates"].learned:
+        found = "field.predicates.json"
+    files = [tokenizer, "field.tags.json", *([found] if found else [])]
+    return {
+        "kind": "tags",
+        "belongs": files,
+        "tokenizer": tokenizer,
+        "characters": text.characters,
+        "marks": task.marks,
+        "predicates": found,
+        "tags": loaded.fields["tags"].names,  # type: ignore[attr-defined]
+        "scheme": task.scheme,
+        "learned_as": task.learned_as,
+        "constraints": task.constraints,
+        "outside": task.outside,
+        "temperature": task.temperature,
+        "most": graph.most,
+        "graph": stored_graph(graph, loaded.model, weights),
     }
 
 
@@ -158,7 +216,7 @@ def _check(loaded: "Loaded", base: type, names: Collection[str], texts: Collecti
             )
     for name in texts:
         field = loaded.fields[name]
-        if type(field) is not TextField or field.sentences or field.characters:
+        if type(field) not in TEXTS or field.sentences or field.characters:  # type: ignore[attr-defined]
             kind = type(field).__name__
             raise RequestError(f"program: expected a plain text as {name}, got {kind}")
 

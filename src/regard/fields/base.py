@@ -7,6 +7,7 @@ from copy import copy
 from typing import Any, ClassVar
 
 from regard.data.dataset import Column
+from regard.data.text.cells import Bad
 from regard.errors import RequestError
 from regard.system.plain_json import read_json
 
@@ -14,19 +15,6 @@ __all__ = ["Bad", "Field", "Report"]
 
 Report = Callable[[int, str, str], None]
 """Takes what is wrong with a value: its number, the kind in fixed words, the particulars."""
-
-
-class Bad(ValueError):
-    """A cell that cannot be read: its line is reported, counted and left out.
-
-    Args:
-        what: the kind in fixed words: "empty", "not a number".
-        detail: the particulars.
-    """
-
-    def __init__(self, what: str, detail: str = "") -> None:
-        super().__init__(f"{what} ({detail})" if detail else what)
-        self.what, self.detail = what, detail
 
 
 class Field(ABC):

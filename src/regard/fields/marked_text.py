@@ -1,22 +1,15 @@
 """A sentence in which two places are marked: "The <e1>fire</e1> came from <e2>a spark</e2>"."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.fields.base import Bad
+from regard.data.text.entity_marks import MARK, check_marks
 from regard.fields.text import TextField
 
 __all__ = ["MARK", "MarkedTextField"]
-
-_MARKS = ("<e1>", "</e1>", "<e2>", "</e2>")
-"""What stands before and behind each place; the tokenizer `wordpunct` keeps each as one token."""
-
-MARK = re.compile(r"</?e[12]>")
-_ORDERS = (_MARKS, (*_MARKS[2:], *_MARKS[:2]))
 
 
 class MarkedTextField(TextField):
@@ -39,14 +32,5 @@ class MarkedTextField(TextField):
     def read(self, cell: str, row: Mapping[str, Any]) -> str:
         """The text with its marks."""
         text = super().read(cell, row)
-        marks = tuple(MARK.findall(text))
-        if marks not in _ORDERS:
-            raise Bad(
-                "not two marked places",
-                "expected <e1>one</e1> and <e2>another</e2>, got "
-                + (" ".join(marks) if marks else "no mark"),
-            )
-        for left, right in (_MARKS[:2], _MARKS[2:]):
-            if not text[text.index(left) + len(left) : text.index(right)].strip():
-                raise Bad("a marked place is empty", f"{left}{right}")
+        check_marks(text)
         return text

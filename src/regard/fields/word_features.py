@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from regard.data.annotations.predicate_texts import places_of
 from regard.data.ragged import RaggedIds
 from regard.data.text.normal_form import composed
 from regard.fields.base import Bad, Field, Report
@@ -100,17 +101,7 @@ class MarksField(Field):
 
     def read(self, cell: str, row: Mapping[str, Any]) -> list[int]:
         """The numbers."""
-        if not cell.strip():
-            raise Bad("empty")
-        try:
-            found = [int(number) for number in cell.split()]
-        except ValueError:
-            raise Bad("no number of a word", repr(cell.strip())) from None
-        words = len(row[self.of or ""].split()) if self.of in row else max(found) + 1
-        for number in found:
-            if not 0 <= number < words:
-                raise Bad("no such word", f"{number} of {words} words, counted from 0")
-        return found
+        return places_of(cell, row.get(self.of or ""))
 
     def written(self, value: Sequence[int]) -> str:
         """Numbers divided by blanks."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from regard.data.text.cells import cells_of
+from regard.data.text.entity_marks import check_marks
 from regard.data.text.input_warnings import warn_unknown
 from regard.data.text.tokenizer import Tokenizer
 from regard.runtime.answer import PlainPrediction
@@ -35,6 +36,7 @@ class LabelsProgram:
         self._tokenizer = Tokenizer.load(folder / stored["tokenizer"])
         self._inputs: list[str] = stored["inputs"]
         self._end: list[int] = [EOS] if stored["end"] else []
+        self._marked: bool = stored.get("marked", False)
         self._names: list[str] = stored["names"]
         self._temperature: float = stored["temperature"]
         self._sizes: Mapping[str, tuple[int, int | None]] = stored["sizes"]
@@ -78,6 +80,8 @@ class LabelsProgram:
         for name, cell in zip(self._inputs, cells, strict=True):
             if not cell:
                 raise ValueError(f"{name} is empty")
+            if self._marked:
+                check_marks(cell)
         return cells
 
     def _fit(self, name: str, size: int) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from regard.errors import RegardError
 from regard.folder.config import CONFIG
 from regard.folder.labels_program import LabelsProgram
+from regard.folder.tags_program import TagsProgram
 from regard.folder.text_program import TextProgram
 from regard.runtime.answer import PlainPrediction
 from regard.runtime.stored_program import FORMAT, PROGRAM
@@ -36,7 +37,7 @@ class FolderProgram(Protocol):
         ...
 
 
-KINDS: Mapping[str, Any] = {"text": TextProgram, "labels": LabelsProgram}
+KINDS: Mapping[str, Any] = {"text": TextProgram, "labels": LabelsProgram, "tags": TagsProgram}
 """The classes of programs, by `kind`. `maker` gives what makes one of a folder and its weights."""
 
 

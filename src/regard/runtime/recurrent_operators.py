@@ -26,13 +26,22 @@ def _walk(
     back: bool,
     step: Callable[[Array, tuple[Array, ...]], tuple[Array, ...]],
     state: tuple[Array, ...],
+    sizes: Array | None,
 ) -> tuple[Array, tuple[Array, ...]]:
-    """The first state after each step (T, B, H), and the last states."""
+    """The first state after each step (T, B, H), and the last states.
+
+    Behind its size a sequence has zeros, and its state stays as it is.
+    """
     order = range(len(inputs) - 1, -1, -1) if back else range(len(inputs))
     states = np.empty((len(inputs), *state[0].shape), inputs.dtype)
     for t in order:
-        state = step(inputs[t], state)
-        states[t] = state[0]
+        new = step(inputs[t], state)
+        if sizes is None:
+            state, states[t] = new, new[0]
+        else:
+            inside = t < sizes[:, None]
+            state = tuple(np.where(inside, x, y) for x, y in zip(new, state, strict=True))
+            states[t] = state[0] * inside
     return states, state
 
 
@@ -66,7 +75,7 @@ def _lstm(
         begin = tuple(
             np.zeros((x.shape[1], size), x.dtype) if one is None else one[side] for one in (h, c)
         )
-        states, last = _walk(inputs, back, step, begin)
+        states, last = _walk(inputs, back, step, begin, sizes)
         outs.append(states)
         hs.append(last[0])
         cs.append(last[1])
@@ -105,11 +114,11 @@ def _gru(
             return ((1 - z) * new + z * state[0],)
 
         begin = np.zeros((x.shape[1], size), x.dtype) if h is None else h[side]
-        states, last = _walk(inputs, back, step, (begin,))
+        states, last = _walk(inputs, back, step, (begin,), sizes)
         outs.append(states)
         hs.append(last[0])
     return np.stack(outs, 1), np.stack(hs)
 
 
 RECURRENT: Mapping[str, Callable[..., Any]] = {"LSTM": _lstm, "GRU": _gru}
-"""The operators by their names; sequences are whole, and a GRU has `linear_before_reset`."""
+"""The operators by their names; a GRU has `linear_before_reset`."""

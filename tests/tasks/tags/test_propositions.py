@@ -7,9 +7,11 @@ import torch
 
 import regard
 from regard import tasks
+from regard.data.annotations.predicate_texts import words_of
+from regard.data.annotations.tagged_text import bracketed
 from regard.errors import RequestError
 from regard.fields import PredicatesField
-from regard.tasks.tags.propositions import RolesPrediction, bracketed, words_of
+from regard.tasks.tags.entities import RolesPrediction
 from tests.cli.run import run
 from tests.tasks import taggers
 
@@ -149,11 +151,11 @@ def test_the_command_line_reads_plain_texts(capsys, loaded):
 
 
 def test_a_long_line_is_read_by_sentences_and_that_is_said(loaded, caplog, monkeypatch):
-    from regard.tasks.tags import propositions
+    from regard.data.annotations import predicate_texts
 
     alone = loaded.predict([CUT])[0]
-    monkeypatch.setattr(propositions, "WHOLE", 8)
-    monkeypatch.setattr(propositions, "MANY", 16)
+    monkeypatch.setattr(predicate_texts, "WHOLE", 8)
+    monkeypatch.setattr(predicate_texts, "MANY", 16)
     (found,) = loaded.predict([f"{CUT} " * 6])
     said = [one for one in caplog.messages if "each reads its sentence" in one]
     assert len(said) == 1
@@ -172,15 +174,15 @@ def test_a_long_line_is_read_by_sentences_and_that_is_said(loaded, caplog, monke
 
 
 def test_what_a_predicate_reads_has_a_bound(monkeypatch):
-    from regard.tasks.tags import propositions
+    from regard.data.annotations import predicate_texts
 
-    monkeypatch.setattr(propositions, "WHOLE", 4)
+    monkeypatch.setattr(predicate_texts, "WHOLE", 4)
     words = "a b c d e f g . h ? i".split()
-    asked = propositions.AskedText(" ".join(words), True, words, (0, 4, 6, 8, 10))
+    asked = predicate_texts.AskedText(" ".join(words), True, words, (0, 4, 6, 8, 10))
     read = [words[slice(*asked.window(place))] for place in asked.places]
     assert [" ".join(one) for one in read] == ["a b c d", "c d e f", "e f g .", "h ?", "i"]
     for place, example in zip(asked.places, asked.examples, strict=True):
         text, mark = example.split(" ||| ")
         assert text.split()[int(mark)] == words[place]
-    short = propositions.AskedText("a . b", True, ["a", ".", "b"], (2,))
+    short = predicate_texts.AskedText("a . b", True, ["a", ".", "b"], (2,))
     assert short.window(2) == (0, 3)

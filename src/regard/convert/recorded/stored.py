@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from regard.convert._graph import GraphNode, Subgraph
-from regard.convert.recorded.graph import ProgramGraph
+from regard.convert._graph import GraphNode, OnnxGraph, Subgraph
 from regard.errors import RequestError
 from regard.layers.positional_encoding import Sinusoid
 
@@ -18,7 +17,7 @@ LARGEST = 1 << 16
 """Bytes of a constant that is no weight."""
 
 
-def stored_graph(graph: ProgramGraph, model: nn.Module, weights: Collection[str]) -> dict[str, Any]:
+def stored_graph(graph: OnnxGraph, model: nn.Module, weights: Collection[str]) -> dict[str, Any]:
     """Inputs, outputs, nodes and constants of a graph.
 
     Args:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool
+from numpy.typing import NDArray
 
 from regard.errors import RequestError, nearest
 
@@ -249,11 +249,12 @@ def repaired(tags: Sequence[str], scheme: str = "iob2") -> list[str]:
 
 def allowed(
     names: Sequence[str], scheme: str = "iob2"
-) -> tuple[Bool[np.ndarray, "tags tags"], Bool[np.ndarray, " tags"], Bool[np.ndarray, " tags"]]:
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
     """What may follow what, for a search that gives valid tags alone.
 
     Returns:
-        `[i, j]`: whether tag j may stand behind tag i; whether a tag may be first, and last.
+        (tags, tags) `[i, j]`: whether tag j may stand behind tag i; (tags,) and (tags,): whether a
+        tag may be first, and last.
 
     Raises:
         RequestError: a name that is no tag of the scheme.

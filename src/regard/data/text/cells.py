@@ -1,11 +1,24 @@
-"""Several inputs of an example in one text."""
+"""Cells of an example: several in one text, and such as cannot be read."""
 
 from collections.abc import Sequence
 
-__all__ = ["BETWEEN", "cells_of"]
+__all__ = ["BETWEEN", "Bad", "cells_of"]
 
 BETWEEN = "|||"
 """What stands between the inputs of an example that has several, where they are one text."""
+
+
+class Bad(ValueError):
+    """A cell that cannot be read: its line is reported, counted and left out.
+
+    Args:
+        what: the kind in fixed words: "empty", "not a number".
+        detail: the particulars.
+    """
+
+    def __init__(self, what: str, detail: str = "") -> None:
+        super().__init__(f"{what} ({detail})" if detail else what)
+        self.what, self.detail = what, detail
 
 
 def cells_of(text: str, inputs: Sequence[str]) -> list[str]:

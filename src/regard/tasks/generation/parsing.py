@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from regard.data.annotations.linearized_trees import rebuilt
+from regard.data.annotations.predicate_texts import words_of
 from regard.data.annotations.trees import Tree, escaped
 from regard.data.ragged import RaggedIds
 from regard.data.text.tokenizer import Tokenizer
@@ -22,7 +23,6 @@ from regard.tasks.generation.base import Generation
 from regard.tasks.generation.options import Spelling
 from regard.tasks.inputs import Asked
 from regard.tasks.prediction import Prediction
-from regard.tasks.tags.propositions import words_of
 
 __all__ = ["Parsing", "apart"]
 

@@ -1,64 +1,18 @@
-"""Tags as people read them: stretches of a text in brackets, and their places in characters."""
+"""Predictions of a tagger."""
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from regard.data.annotations.tag_schemes import repaired, spans_of
+from regard.data.annotations.tagged_text import RolesText, TaggedText
 from regard.tasks.prediction import Prediction
 
-__all__ = ["TagsPrediction", "bracketed"]
+__all__ = ["RolesPrediction", "TagsPrediction"]
 
 
 @dataclass(frozen=True, eq=False)
-class TagsPrediction(Prediction):
-    """The tags of a text, `output`, one for each of its words.
-
-    Args:
-        scheme: of the tags; "": they stand for single words.
-    """
-
-    scheme: str = ""
-
-    @property
-    def line(self) -> str:
-        """The text with its stretches in brackets: `[PER Greta Rossi] works`; else the tags."""
-        tags = self.output.split()
-        return bracketed(self.input.split()[: len(tags)], tags, self.scheme)
-
-    @property
-    def entities(self) -> list[dict[str, Any]]:
-        """Each stretch: `start` and `end` in characters of the input, `label` and `text`."""
-        if not self.scheme:
-            return []
-        text = self.input  # further inputs, as features, stand behind the words
-        places = [found.span() for found in re.finditer(r"\S+", text)]
-        tags = self.output.split()
-        found = []
-        for first, last, label in spans_of(repaired(tags, self.scheme), self.scheme):
-            start, end = places[first][0], places[last - 1][1]
-            found.append({"start": start, "end": end, "label": label, "text": text[start:end]})
-        return found
-
-    def as_json(self) -> dict[str, Any]:
-        """With `entities`, where tags have a scheme."""
-        made = super().as_json()
-        return {**made, "entities": self.entities} if self.scheme else made
+class TagsPrediction(TaggedText, Prediction):
+    """The tags of a text; see `TaggedText`."""
 
 
-def bracketed(words: Sequence[str], tags: Sequence[str], scheme: str) -> str:
-    """A text with the stretches that tags tell in brackets; without a scheme, the tags.
-
-    Example:
-        >>> bracketed("She gave it away".split(), "B-A0 B-V B-A1 O".split(), "bio")
-        '[A0 She] [V gave] [A1 it] away'
-    """
-    if not scheme:
-        return " ".join(tags)
-    found, reached = list[str](), 0
-    for start, end, label in spans_of(repaired(tags, scheme), scheme):
-        inside = " ".join([label, *words[start:end]]).strip()
-        found += [*words[reached:start], f"[{inside}]"]
-        reached = end
-    return " ".join([*found, *words[reached:]])
+@dataclass(frozen=True, eq=False)
+class RolesPrediction(RolesText, Prediction):
+    """The roles of a plain text; see `RolesText`."""

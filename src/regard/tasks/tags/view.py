@@ -4,13 +4,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from regard.data.annotations.predicate_texts import AskedText
 from regard.data.annotations.tag_schemes import repaired, spans_of
 from regard.data.text.cells import BETWEEN, cells_of
 from regard.errors import RequestError
 from regard.fields.sets import sides
 from regard.tasks.loaded_model import LoadedModel
 from regard.tasks.prediction import Prediction
-from regard.tasks.tags.propositions import AskedText, Propositions
+from regard.tasks.tags.propositions import Propositions
 from regard.tasks.usual_view import watched
 from regard.views import (
     LabeledSpan,

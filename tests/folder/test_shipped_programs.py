@@ -1,0 +1,77 @@
+"""Answers of the shipped models' programs are those of the models, over their test data."""
+
+import gzip
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from regard import loading
+from regard.convert import add_program
+from regard.folder.places import find
+from regard.folder.programs import open_program
+from regard.runtime.stored_program import PROGRAM
+
+INPUTS = 120
+
+
+def rows(path):
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [line.rstrip("\n") for line in file]
+
+
+def aspects(data):
+    return [" ".join(row["tokens"]) for row in map(json.loads, rows(data / "test.jsonl.gz"))]
+
+
+def relations(data):
+    texts = [re.sub(r'^\d+\s+"?|"$', "", row) for row in rows(data / "test.txt.gz")]
+    return [text for text in texts if "<e1>" in text]
+
+
+SOURCES = {
+    "aspects-small": ("aspects", aspects),
+    "relations-small": ("relation", relations),
+}
+
+
+def same(ours, theirs):
+    """The same values, numbers within 1e-4, named alike and in the same order."""
+    assert type(ours) is type(theirs)
+    if isinstance(ours, dict):
+        assert list(ours) == list(theirs)
+        ours, theirs = list(ours.values()), list(theirs.values())
+    if isinstance(ours, list):
+        assert len(ours) == len(theirs)
+        for one, other in zip(ours, theirs, strict=True):
+            same(one, other)
+    elif isinstance(ours, float):
+        assert ours == pytest.approx(theirs, abs=1e-4)
+    else:
+        assert ours == theirs
+
+
+@pytest.mark.nohook
+@pytest.mark.parametrize("name", SOURCES)
+def test_answers_are_the_model_s(name):
+    folder, read = SOURCES[name]
+    data = Path(os.environ.get("REGARD_DATA", "")) / folder
+    if not data.is_dir() or "REGARD_DATA" not in os.environ:
+        pytest.skip(f"REGARD_DATA has no folder {folder}")
+    inputs = read(data)[:INPUTS]
+    assert len(inputs) >= 100
+    found, expected = open_program(find(name)).predict(inputs), loading.load(name).predict(inputs)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.line == theirs.line
+        same(ours.as_json(), theirs.as_json())
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_the_program_is_the_one_that_export_writes(name, tmp_path):
+    folder = shutil.copytree(find(name), tmp_path / name)
+    stored = json.loads((folder / PROGRAM).read_text("utf-8"))
+    made = json.loads(add_program(folder).read_text("utf-8"))
+    assert {**made, "regard": ""} == {**stored, "regard": ""}
