@@ -12,7 +12,6 @@ from regard.errors import RequestError
 from regard.folder.programs import open_program
 from regard.runtime.stored_program import PROGRAM, BeyondProgram
 from tests.folder import toy
-from tests.tasks import labeled
 
 TEXTS = ["die Datei wird", "", "ein Hund läuft", "wird   wird", "?", "Äpfel Äpfel"]
 
@@ -182,7 +181,7 @@ def test_a_folder_written_again_has_its_program(folder, tmp_path):
 
 
 REFUSED = {
-    "another task": ("movie-reviews-small", "models with task.sentences have no form there yet"),
+    "another task": ("cloze-small", "expected a model that writes, labels or tags texts, got one"),
     "rules of its own": ("parser-small", "parsing has its own `asked`"),
 }
 
@@ -213,75 +212,3 @@ def test_greedy_decoding_is_a_search_too(copy):
     toy.edit(copy, decode={"name": "greedy"})
     add_program(copy)
     same(open_program(copy).predict(TEXTS), loading.load(copy).predict(TEXTS))
-
-
-# -- labels
-
-REVIEWS = [
-    "The film is lovely.",
-    "",
-    "it is dull",
-    "  The plot is awful. We saw it. ",
-    "three unseen words",
-]
-READERS = {
-    "self-attentive": {"embed": 8, "hidden": 6, "hops": 2},
-    "cnn": {"embed": 8, "widths": [2, 3], "filters": 4},
-    "swem": {"embed": 8},
-}
-
-
-@pytest.fixture(scope="module")
-def reviews(tmp_path_factory):
-    return labeled.write(tmp_path_factory.mktemp("reviews") / "data", sizes=(60, 20, 20))
-
-
-@pytest.mark.parametrize("name", READERS)
-def test_labels_are_the_model_s(name, reviews, tmp_path):
-    model = {"name": name, **READERS[name]}
-    labeled.fitted(tmp_path, reviews, model, {"name": "classification"}, epochs=1)
-    add_program(tmp_path / "run")
-    found = open_program(tmp_path / "run").predict(REVIEWS)
-    same(found, loading.load(tmp_path / "run").predict(REVIEWS))
-    assert found[0].alternatives
-
-
-@pytest.fixture(scope="module")
-def entailing(tmp_path_factory):
-    root = tmp_path_factory.mktemp("pairs")
-    data = labeled.write(root / "data", sizes=(60, 20, 20), make=labeled.pairs)
-    model = {"name": "decomposable", "embed": 8, "hidden": 6}
-    columns = {"premise": "a", "hypothesis": "b"}
-    labeled.fitted(root, data, model, {"name": "entailment"}, epochs=1, columns=columns)
-    add_program(root / "run")
-    return root / "run"
-
-
-def test_labels_of_pairs_are_the_model_s(entailing):
-    texts = ["w1 w2 ||| w2 w3", "w4\tw4 w5 w6", "w1", "w1 ||| ", "", "a ||| b ||| c"]
-    found = open_program(entailing).predict(texts)
-    same(found, loading.load(entailing).predict(texts))
-    assert [bool(one.refused) for one in found] == [False, False, True, True, False, True]
-
-
-def test_a_classifier_has_no_decoder(entailing):
-    assert open_program(entailing, {"beam_size": 2}) is None
-    assert open_program(entailing, n_best=2) is None
-
-
-LABELS_REFUSED = {
-    "several labels": ({"labels": "several"}, "models that learn 'several' have no form there yet"),
-    "windows": ({"window": 4}, r"models with task\.window have no form there yet"),
-    "characters": ({"characters": True}, r"models with task\.characters have no form there yet"),
-}
-
-
-@pytest.mark.parametrize("case", LABELS_REFUSED)
-def test_labels_without_a_program_are_refused(case, reviews, tmp_path):
-    task, said = LABELS_REFUSED[case]
-    model = {"name": "swem", "embed": 8}
-    if "characters" in task:
-        model = {"name": "attention-via-attention", "embed": 8, "hidden": 6}
-    labeled.fitted(tmp_path, reviews, model, {"name": "classification", **task}, epochs=1)
-    with pytest.raises(RequestError, match=said):
-        add_program(tmp_path / "run")

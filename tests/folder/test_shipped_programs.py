@@ -32,6 +32,10 @@ def relations(data):
     return [text for text in texts if "<e1>" in text]
 
 
+def documents(data):
+    return [json.loads(row)["text"] for row in rows(data / "test.jsonl.gz")]
+
+
 SOURCES = {
     "aspects-small": ("aspects", aspects),
     "relations-small": ("relation", relations),

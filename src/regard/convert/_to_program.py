@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard import __version__
+from regard.convert._program_of_labels import labels_program
+from regard.convert._program_of_tags import tags_program
+from regard.convert._program_parts import check_task, tokenizer_file
 from regard.convert._readme import longest
-from regard.convert._tagger_graph import tagger_graph
 from regard.convert.recorded.examples import sources
 from regard.convert.recorded.generators import generator_graphs
-from regard.convert.recorded.labels import labels_graph
 from regard.convert.recorded.stored import stored_graph
 from regard.decode import Beam, Greedy
 from regard.errors import RequestError
-from regard.fields import MarkedTextField, TextField
 from regard.fields.saved import NAMES
 from regard.folder.config import CONFIG
 from regard.folder.programs import digest
@@ -46,24 +46,6 @@ GENERATION = (
     *("spelling", "_told", "_undecoded", "join", "reads_files"),
 )
 """What a task that writes may not change: the runtime does as `Generation` does."""
-TAGGING = (
-    "asked",
-    "batches",
-    "outputs",
-    "fields",
-    "_scores",
-    "_inputs",
-    "_decoded",
-    "join",
-    "reads_files",
-)
-"""What a task that tags may not change: the runtime does as `Tagging` does."""
-LABELING = ("asked", "batches", "inputs", "outputs", "_logits", "join", "reads_files")
-"""What a task that labels may not change: the runtime does as `Labeling` does."""
-
-
-TEXTS = (TextField, MarkedTextField)
-"""Fields that the runtime reads as they do."""
 
 
 def write(loaded: "Loaded", out: Path) -> None:
@@ -103,9 +85,9 @@ def program_of(loaded: "Loaded") -> str:
     if isinstance(loaded.task, Generation):
         made = _of_generator(loaded, names)
     elif isinstance(loaded.task, Labeling):
-        made = _of_labels(loaded, names)
+        made = labels_program(loaded, names)
     elif isinstance(loaded.task, Tagging):
-        made = _of_tags(loaded, names)
+        made = tags_program(loaded, names)
     else:
         task = loaded.task.name
         raise RequestError(
@@ -122,7 +104,7 @@ def program_of(loaded: "Loaded") -> str:
 
 def _of_generator(loaded: "Loaded", weights: Collection[str]) -> dict[str, Any]:
     search = _search(loaded.decoder)
-    _check(loaded, Generation, GENERATION, ("source", "target"))
+    check_task(loaded, Generation, GENERATION, ("source", "target"))
     for name in ("source", "target"):
         if not loaded.fields[name].end:  # type: ignore[attr-defined]
             raise RequestError(f"program: expected texts that end in EOS as {name}")
@@ -130,7 +112,7 @@ def _of_generator(loaded: "Loaded", weights: Collection[str]) -> dict[str, Any]:
     graphs = generator_graphs(loaded.model, examples, positions=longest(loaded), fold=False)
     if graphs.conditions:
         raise RequestError(f"program: {graphs.conditions[0]} PyTorch alone chooses by that")
-    tokenizers = {side: _tokenizer(loaded.folder, side) for side in ("source", "target")}
+    tokenizers = {side: tokenizer_file(loaded.folder, side) for side in ("source", "target")}
     return {
         "kind": "text",
         "belongs": tokenizers.values(),
@@ -143,82 +125,6 @@ def _of_generator(loaded: "Loaded", weights: Collection[str]) -> dict[str, Any]:
         "encoder": stored_graph(graphs.encoder, loaded.model, weights),
         "step": stored_graph(graphs.step, loaded.model, weights),
     }
-
-
-def _of_labels(loaded: "Loaded", weights: Collection[str]) -> dict[str, Any]:
-    task: Any = loaded.task
-    made = labels_graph(loaded, "program", fold=False)
-    _check(loaded, Labeling, LABELING, made.inputs)
-    if made.objective != "one":
-        raise RequestError(f"program: models that learn {made.objective!r} have no form there yet")
-    if made.reader.compared:
-        raise RequestError("program: the model compares the sizes of its inputs")
-    tokenizer = _tokenizer(loaded.folder, made.inputs[0])
-    target = loaded.folder / f"field.{task.target}.json"
-    return {
-        "kind": "labels",
-        "belongs": [tokenizer, target.name],
-        "inputs": made.inputs,
-        "tokenizer": tokenizer,
-        "end": made.end,
-        "marked": isinstance(loaded.fields[made.inputs[0]], MarkedTextField),
-        "names": made.labels,
-        "temperature": task.temperature,
-        "sizes": made.reader.sizes,
-        "graph": stored_graph(made.reader.graph, loaded.model, weights),
-    }
-
-
-def _of_tags(loaded: "Loaded", weights: Collection[str]) -> dict[str, Any]:
-    task: Any = loaded.task
-    _check(loaded, Tagging, TAGGING, ())
-    for name in ("features", "window"):
-        if getattr(task, name):
-            raise RequestError(f"program: models with task.{name} have no form there yet")
-    if task.constraints not in ("", "scheme"):
-        raise RequestError(f"program: task.constraints {task.constraints!r} have no form there yet")
-    text: Any = loaded.fields["text"]
-    if text.contextual is not None:
-        raise RequestError(
-            "program: expected a model that reads words alone; this one reads the states of an "
-            "encoder (data.vectors.encoder)"
-        )
-    graph = tagger_graph(loaded.model, fold=False)
-    tokenizer, found = _tokenizer(loaded.folder, "text"), ""
-    if task.marks and loaded.fields["predicates"].learned:
-        found = "field.predicates.json"
-    files = [tokenizer, "field.tags.json", *([found] if found else [])]
-    return {
-        "kind": "tags",
-        "belongs": files,
-        "tokenizer": tokenizer,
-        "characters": text.characters,
-        "marks": task.marks,
-        "predicates": found,
-        "tags": loaded.fields["tags"].names,  # type: ignore[attr-defined]
-        "scheme": task.scheme,
-        "learned_as": task.learned_as,
-        "constraints": task.constraints,
-        "outside": task.outside,
-        "temperature": task.temperature,
-        "most": graph.most,
-        "graph": stored_graph(graph, loaded.model, weights),
-    }
-
-
-def _check(loaded: "Loaded", base: type, names: Collection[str], texts: Collection[str]) -> None:
-    """Refuse a task that does otherwise than its base, and fields that are no plain texts."""
-    task = loaded.task
-    for name in names:
-        if getattr(type(task), name, None) is not getattr(base, name, None):
-            raise RequestError(
-                f"program: {task.name} has its own `{name}`, which PyTorch alone runs yet"
-            )
-    for name in texts:
-        field = loaded.fields[name]
-        if type(field) not in TEXTS or field.sentences or field.characters:  # type: ignore[attr-defined]
-            kind = type(field).__name__
-            raise RequestError(f"program: expected a plain text as {name}, got {kind}")
 
 
 def _search(decoder: Any) -> dict[str, Any]:
@@ -236,8 +142,3 @@ def _search(decoder: Any) -> dict[str, Any]:
         elif value != one.default:
             raise RequestError(f"program: decode.{one.name} is PyTorch's alone, got {value!r}")
     return found
-
-
-def _tokenizer(folder: Path, name: str) -> str:
-    shared = "tokenizer.json"
-    return shared if (folder / shared).is_file() else f"tokenizer.{name}.json"

@@ -1,38 +1,15 @@
 """Documents: texts whose sentences are kept apart."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from regard.data.ragged import RaggedIds
-from regard.data.text.words import sentences
 from regard.protocols import PAD, Inputs
 
-__all__ = ["SPLITTERS", "DocumentColumn", "sentences_of"]
-
-
-def _lines(text: str) -> list[str]:
-    return text.splitlines()
-
-
-def _marks(text: str) -> list[str]:
-    return [one for line in text.splitlines() for one in sentences(line)]
-
-
-SPLITTERS: Mapping[str, Callable[[str], list[str]]] = {"lines": _lines, "punctuation": _marks}
-"""How a text is cut into sentences: at line breaks; or there and behind marks that end one."""
-
-
-def sentences_of(text: str, how: str) -> list[str]:
-    """The sentences of a text that are not empty, in order.
-
-    Example:
-        >>> sentences_of("Good film. Is it? Yes!", "punctuation")
-        ['Good film.', 'Is it?', 'Yes!']
-    """
-    return [own for one in SPLITTERS[how](text) if (own := one.strip())]
+__all__ = ["DocumentColumn"]
 
 
 class DocumentColumn:

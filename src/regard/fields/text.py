@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from regard.data.ragged import RaggedIds
 from regard.data.text.normal_form import Composed, composed_all
 from regard.data.text.segmented import chosen_kind
+from regard.data.text.sentence_splitters import SPLITTERS, sentences_of
 from regard.data.text.tokenizer import SPACE, SPECIALS, Encoding, Tokenizer
 from regard.data.text.vocabulary_growth import frequent, grown, longest_pieces
 from regard.encoders.kept import StateRows
@@ -21,7 +22,7 @@ from regard.errors import RequestError, nearest
 from regard.fields.base import Bad, Field, Report
 from regard.fields.contextual import EncoderStates
 from regard.fields.pretrained import Pretrained
-from regard.fields.sentence_columns import SPLITTERS, DocumentColumn, sentences_of
+from regard.fields.sentence_columns import DocumentColumn
 from regard.fields.text_column import TextColumn
 from regard.protocols import UNK
 
@@ -43,7 +44,7 @@ class TextField(Field):
         min_count: words that are rarer in the training data are unknown (kinds with words).
         characters: batches have the characters of every word too (kinds with words).
         cased: those characters are as they are written, whatever `lowercase` says (kind `words`).
-        sentences: how texts are cut into sentences, one of `fields.sentence_columns.SPLITTERS`;
+        sentences: how texts are cut into sentences, a key of `sentence_splitters.SPLITTERS`;
             batches are documents then, (B, S, W). "": a text is one row.
         end: batches have EOS behind each text.
         target, of: see `Field`; a text `of` another one has its vocabulary.

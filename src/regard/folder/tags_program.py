@@ -94,6 +94,24 @@ class TagsProgram:
             found.append(merged_roles(own, parts, self._scheme) if own.plain else parts[0])
         return found
 
+    def run(
+        self, ids: Sequence[int], marks: Sequence[int], letters: Array | None
+    ) -> dict[str, Array]:
+        """The emissions (1, L, C) of a text, and the weights of the chain where there is one.
+
+        Args:
+            ids: of its words.
+            marks: the places of marked words.
+            letters: ids (1, L, letters) of the characters of each word, where the model reads them.
+        """
+        inputs = {"words": np.array([ids]), "lengths": np.array([len(ids)])}
+        if self._marks:
+            inputs["marks"] = np.zeros((1, len(ids)), np.int64)
+            inputs["marks"][0, marks] = 1
+        if letters is not None:
+            inputs["characters"] = letters
+        return self._graph.run(inputs)
+
     def _examples(self, texts: Sequence[str]) -> list[PlainPrediction]:
         """The tags of each text; one has marks where the model reads them."""
         found = [PlainPrediction(text, "") for text in texts]
@@ -130,13 +148,8 @@ class TagsProgram:
             raise ValueError(f"predicate is {bad}" if bad.what == "empty" else str(bad)) from None
 
     def _tag(self, given: str, text: str, ids: Sequence[int], marks: Sequence[int]) -> TaggedText:
-        inputs = {"words": np.array([ids]), "lengths": np.array([len(ids)])}
-        if self._marks:
-            inputs["marks"] = np.zeros((1, len(ids)), np.int64)
-            inputs["marks"][0, marks] = 1
-        if self._letters:
-            inputs["characters"] = self._spelled(composed(text).split())
-        made = self._graph.run(inputs)
+        letters = self._spelled(composed(text).split()) if self._letters else None
+        made = self.run(ids, marks, letters)
         emissions = made["emissions"][0] / self._temperature + self._raised
         chain = None
         if "transitions" in made:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from regard.data.passages.questions import Question
+from regard.data.text.sentence_splitters import sentences_of
 from regard.data.text.words import unicode_words
-from regard.fields.sentence_columns import sentences_of
 from regard.metrics import Score, accuracy
 from regard.metrics.score import signature
 from regard.metrics.squad import exact_match, span_f1

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from regard.attention import Record
 from regard.data.text.cells import cells_of
+from regard.data.text.sentence_splitters import sentences_of
 from regard.errors import RequestError
-from regard.fields.sentence_columns import sentences_of
 from regard.system.devices import device_of
 from regard.tasks.answer_panels import bars, ranked
 from regard.tasks.labels.counts_panel import counts_panel
