@@ -9,6 +9,7 @@ import pytest
 from regard import loading
 from regard.convert import add_program, export
 from regard.errors import RequestError
+from regard.folder.places import find
 from regard.folder.programs import open_program
 from regard.runtime.stored_program import PROGRAM, BeyondProgram
 from tests.folder import toy
@@ -182,7 +183,7 @@ def test_a_folder_written_again_has_its_program(folder, tmp_path):
 
 REFUSED = {
     "another task": ("cloze-small", "expected a model that writes, labels or tags texts, got one"),
-    "rules of its own": ("parser-small", "parsing has its own `asked`"),
+    "files": ("emoji-small", "captioning has its own `"),
 }
 
 
@@ -212,3 +213,28 @@ def test_greedy_decoding_is_a_search_too(copy):
     toy.edit(copy, decode={"name": "greedy"})
     add_program(copy)
     same(open_program(copy).predict(TEXTS), loading.load(copy).predict(TEXTS))
+
+
+SENTENCES = [
+    *("He didn't go (home).", "", "Mr. X left .", "word " * 600, "Yes", "What is it?"),
+    "She gave him the book that he had wanted to read before the end of the year .",
+]
+
+
+@pytest.mark.parametrize("constrained", [True, False])
+def test_trees_are_the_model_s(constrained, tmp_path):
+    folder = shutil.copytree(find("parser-small"), tmp_path / "parser")
+    toy.edit(folder, task__constrained=constrained)
+    add_program(folder)
+    found = open_program(folder, n_best=2).predict(SENTENCES)
+    same(found, loading.load(folder).predict(SENTENCES, n_best=2))
+    assert found[0].input == "He did n't go ( home ) ."
+    assert found[3].refused.startswith("too long")
+
+
+def test_where_no_tree_fits_the_input_is_refused(tmp_path):
+    folder = shutil.copytree(find("parser-small"), tmp_path / "parser")
+    add_program(folder)
+    changes = {"max_length": 3}
+    found = open_program(folder, changes).predict(SENTENCES[:1])
+    same(found, loading.load(folder).predict(SENTENCES[:1], **changes))

@@ -32,12 +32,18 @@ def relations(data):
     return [text for text in texts if "<e1>" in text]
 
 
+def sentences(data):
+    trees = rows(data / "ewt-test.trees.gz")
+    return [" ".join(x.rstrip(")") for x in tree.split() if x[0] != "(") for tree in trees]
+
+
 def documents(data):
     return [json.loads(row)["text"] for row in rows(data / "test.jsonl.gz")]
 
 
 SOURCES = {
     "aspects-small": ("aspects", aspects),
+    "parser-small": ("parsing", sentences),
     "relations-small": ("relation", relations),
 }
 

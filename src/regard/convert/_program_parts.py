@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.errors import RequestError
-from regard.fields import MarkedTextField, TextField
+from regard.fields import MarkedTextField, TextField, TreeField
 
 if TYPE_CHECKING:
     from regard.folder.loaded import Loaded
 
 __all__ = ["check_agreement", "check_task", "tokenizer_file", "weights_of"]
 
-TEXTS = (TextField, MarkedTextField)
+TEXTS = (TextField, MarkedTextField, TreeField)
 """Fields that the runtime reads as they do."""
 OFF = 1e-4
 """How far a program may be off the model, of the largest score."""

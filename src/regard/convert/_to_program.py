@@ -31,6 +31,7 @@ from regard.runtime.weights import FILE
 from regard.system.files import replace_file
 from regard.system.plain_json import read_object
 from regard.tasks.generation.base import Generation
+from regard.tasks.generation.parsing import Parsing
 from regard.tasks.labels.base import Labeling
 from regard.tasks.tags.tagging import Tagging
 
@@ -104,7 +105,9 @@ def program_of(loaded: "Loaded") -> str:
 
 def _of_generator(loaded: "Loaded", weights: Collection[str]) -> dict[str, Any]:
     search = _search(loaded.decoder)
-    check_task(loaded, Generation, GENERATION, ("source", "target"))
+    task: Any = loaded.task
+    base = Parsing if isinstance(task, Parsing) else Generation
+    check_task(loaded, base, GENERATION, ("source", "target"))
     for name in ("source", "target"):
         if not loaded.fields[name].end:  # type: ignore[attr-defined]
             raise RequestError(f"program: expected texts that end in EOS as {name}")
@@ -117,13 +120,14 @@ def _of_generator(loaded: "Loaded", weights: Collection[str]) -> dict[str, Any]:
         "kind": "text",
         "belongs": tokenizers.values(),
         "search": search,
-        "max_source": loaded.task.max_source,  # type: ignore[attr-defined]
+        "max_source": task.max_source,
         "tokenizers": tokenizers,
         "sizes": graphs.source,
         "steps": graphs.steps,
         "normalized": bool(getattr(loaded.model, "normalized", False)),
         "encoder": stored_graph(graphs.encoder, loaded.model, weights),
         "step": stored_graph(graphs.step, loaded.model, weights),
+        **({"trees": {"constrained": task.constrained}} if base is Parsing else {}),
     }
 
 

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from regard.data.annotations.linearized_trees import as_tree
+from regard.data.annotations.predicate_texts import apart
+from regard.data.annotations.trees import escaped_words
 from regard.data.text.input_warnings import warn_too_long, warn_unknown
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
@@ -17,9 +20,13 @@ from regard.runtime.penalties import most_tokens
 from regard.runtime.search import SearchOutput, SearchSettings, best_outputs
 from regard.runtime.special_ids import EOS
 from regard.runtime.stored_program import BeyondProgram, graph_of
+from regard.runtime.tree_rule import TreeRule, TreeSymbols
 from regard.settings.ranges import within
 
 __all__ = ["TextProgram"]
+
+NOTHING = "no output within the length limit fits what is asked"
+"""As `tasks.generation` says it."""
 
 
 def _settings(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> SearchSettings | None:
@@ -75,6 +82,10 @@ class TextProgram:
         self._most: int | None = stored["sizes"][1]
         self._steps: int | None = stored["steps"]
         self._normalized: bool = stored["normalized"]
+        self._trees: bool = "trees" in stored
+        self._symbols: TreeSymbols | None = None
+        if self._trees and stored["trees"]["constrained"]:
+            self._symbols = TreeSymbols(self._target.vocabulary)
 
     @classmethod
     def maker(
@@ -90,10 +101,13 @@ class TextProgram:
         Raises:
             BeyondProgram: a text is longer or shorter than the graphs are for.
         """
-        rows = [one.tolist() for one in self._source.encode_all(list(texts))]
+        if self._trees:
+            texts = [apart(text) for text in texts]
+        read = [escaped_words(text) for text in texts] if self._trees else list(texts)
+        rows = [one.tolist() for one in self._source.encode_all(read)]
         sizes = [len(ids) + 1 for ids in rows]  # with EOS
         self._fit([n for n in sizes if 1 < n <= self._max_source])
-        warn_unknown(zip(texts, rows, strict=True), self._source, len(texts))
+        warn_unknown(zip(read, rows, strict=True), self._source, len(texts))
         warn_too_long(sum(n > self._max_source for n in sizes), len(texts), self._max_source)
         return [self._answer(text, ids) for text, ids in zip(texts, rows, strict=True)]
 
@@ -116,9 +130,12 @@ class TextProgram:
             )
         if not ids:
             return PlainPrediction(text, "")
-        best, *others = (self._said(text, one) for one in self.search([*ids, EOS]))
+        found = self.search([*ids, EOS])
+        if not found:
+            return PlainPrediction(text, "", refused=NOTHING)
+        best, *others = (self._said(text, one) for one in found)
         best.alternatives.extend(others)
-        return best
+        return as_tree(best) if self._trees else best
 
     def _said(self, text: str, found: SearchOutput) -> PlainPrediction:
         return PlainPrediction(
@@ -146,6 +163,10 @@ class TextProgram:
             return scores
 
         limit = self.settings.limit(len(ids))
+        rule = None
+        if self._symbols is not None:
+            words = self._source.words(ids[:-1])[-1] + 1
+            rule = TreeRule(self._symbols, words, limit)
         return best_outputs(
-            made["logits"][0], step, limit, self.settings, normalized=self._normalized
+            made["logits"][0], step, limit, self.settings, normalized=self._normalized, rule=rule
         )

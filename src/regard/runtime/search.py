@@ -17,11 +17,13 @@ from regard.runtime.operators import Array, log_softmax
 from regard.runtime.penalties import PENALTIES, most_tokens
 from regard.runtime.special_ids import EOS
 
-__all__ = ["SearchOutput", "SearchSettings", "Step", "best_outputs"]
+__all__ = ["Rule", "SearchOutput", "SearchSettings", "Step", "best_outputs"]
 
 Step = Callable[[int, Array, Array], Array]
 """From the number of a step, the token of each hypothesis and the one each goes on from, to the
 scores (hypotheses, V) of the next tokens."""
+Rule = Callable[[Array], Array]
+"""From the tokens of each hypothesis (hypotheses, t) to those that may be next (hypotheses, V)."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,13 @@ class _End(NamedTuple):
 
 
 def best_outputs(
-    first: Array, step: Step, limit: int, settings: SearchSettings, *, normalized: bool = False
+    first: Array,
+    step: Step,
+    limit: int,
+    settings: SearchSettings,
+    *,
+    normalized: bool = False,
+    rule: Rule | None = None,
 ) -> list[SearchOutput]:
     """Search the outputs for one source, best first.
 
@@ -77,8 +85,9 @@ def best_outputs(
         step: gives those of the next tokens.
         limit: the most tokens.
         normalized: whether scores are log-probabilities already.
+        rule: what outputs have to keep to.
     """
-    search = _Search(settings, limit)
+    search = _Search(settings, limit, rule)
     scores = first
     while True:
         parents = search.take(scores if normalized else log_softmax(scores))
@@ -90,11 +99,13 @@ def best_outputs(
 class _Search:
     """The hypotheses of one source between two steps."""
 
-    def __init__(self, settings: SearchSettings, limit: int) -> None:
-        self.settings, self.limit = settings, limit
+    def __init__(self, settings: SearchSettings, limit: int, rule: Rule | None) -> None:
+        self.settings, self.limit, self.rule = settings, limit, rule
         self.width = max(settings.beam_size, 1)
         self.tokens: Array = np.zeros(1, np.int64)
         self.totals: Array = np.zeros(1)
+        self.read: Array = np.zeros((1, 0), np.int64)
+        """The tokens of each hypothesis, kept for a rule alone."""
         self.at = -1
         self.ended: list[_End] = []
         self.cut: list[_End] = []
@@ -109,6 +120,8 @@ class _Search:
             of each hypothesis that goes on, the one that it continues.
         """
         self.at += 1
+        if self.rule is not None:
+            gains = np.where(self.rule(self.read), gains, -np.inf)
         first = EOS + 1 if self.at + 1 < self.settings.min_length else EOS
         totals, tokens, parents = self._best(gains[:, first:], first)
         for k in np.flatnonzero(tokens[: self.width] == EOS):
@@ -116,6 +129,8 @@ class _Search:
         on = np.flatnonzero(tokens != EOS)[: self.width]
         self.totals, self.tokens = totals[on], tokens[on]
         parents = parents[on]
+        if self.rule is not None:
+            self.read = np.concatenate([self.read[parents], self.tokens[:, None]], 1)
         self.steps.append((self.tokens, parents, self.totals))
         return None if self._closed(parents) else parents
 

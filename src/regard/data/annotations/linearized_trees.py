@@ -1,12 +1,23 @@
 """Trees as sequences of symbols, and back."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import count
 
-from regard.data.annotations.trees import _NUMBERED, ANY, DEEPEST, PUNCTUATION, ROOT, Tree, escaped
+from regard.data.annotations.trees import (
+    _NUMBERED,
+    ANY,
+    DEEPEST,
+    PUNCTUATION,
+    ROOT,
+    Tree,
+    escaped,
+    escaped_words,
+)
 from regard.errors import RequestError
+from regard.runtime.answer import PlainPrediction
 
-__all__ = ["linearized", "rebuilt"]
+__all__ = ["as_tree", "linearized", "rebuilt"]
 
 
 def linearized(tree: Tree, *, tags: bool = False, numbers: int = 0) -> list[str]:
@@ -101,3 +112,16 @@ def rebuilt(symbols: Iterable[str], words: Sequence[str]) -> tuple[Tree, bool]:
             top.extend(rest)
         whole = False
     return Tree(ROOT, tuple(top)), whole
+
+
+def as_tree(written: PlainPrediction) -> PlainPrediction:
+    """A prediction whose output is a tree of its input's words, its alternatives' too.
+
+    Args:
+        written: its output is of symbols.
+    """
+    if not written.tokens:
+        return written
+    tree, _ = rebuilt(written.output.split(), escaped_words(written.input).split())
+    others = [as_tree(one) for one in written.alternatives]
+    return replace(written, output=str(tree), alternatives=others)

@@ -20,7 +20,7 @@ from regard.data.text.cells import BETWEEN, Bad
 from regard.data.text.tokenizer import Tokenizer
 from regard.runtime.answer import PlainPrediction
 
-__all__ = ["AskedText", "asked_texts", "merged_roles", "places_of", "words_of"]
+__all__ = ["AskedText", "apart", "asked_texts", "merged_roles", "places_of", "words_of"]
 
 _CUT = re.compile(
     r"(?:^|\s)(?:[.,;:?!]+|``|''|n['\u2019]t|['\u2019](?:s|re|ve|ll|d|m))(?=\s|$)", re.IGNORECASE
@@ -147,6 +147,17 @@ def words_of(text: str) -> list[str]:
         (['She', 'did', "n't", ',', 'Mr', '.', 'X', '.'], ['Mr.', 'X', 'left', '.'])
     """
     return text.split() if _CUT.search(text) else _cutter().words_of(text)
+
+
+def apart(text: str) -> str:
+    """A sentence with blanks around punctuation and endings; one that is cut already as it is.
+
+    Example:
+        >>> apart("He didn't go."), apart("Mr. X left .")
+        ("He did n't go .", 'Mr. X left .')
+    """
+    words = " ".join(words_of(text)).split()
+    return text if words == text.split() else " ".join(words)
 
 
 def merged_roles(

@@ -152,3 +152,8 @@ def escaped(word: str) -> str:
     if "(" in word or ")" in word:
         return "".join(_ESCAPES.get(letter, letter) for letter in word)
     return word
+
+
+def escaped_words(text: str) -> str:
+    """The words of a text as trees have them, a blank between each."""
+    return " ".join(map(escaped, text.split()))

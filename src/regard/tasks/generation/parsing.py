@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from regard.data.annotations.linearized_trees import rebuilt
-from regard.data.annotations.predicate_texts import words_of
-from regard.data.annotations.trees import Tree, escaped
+from regard.data.annotations.linearized_trees import as_tree, rebuilt
+from regard.data.annotations.predicate_texts import apart
+from regard.data.annotations.trees import Tree, escaped_words
 from regard.data.ragged import RaggedIds
 from regard.data.text.tokenizer import Tokenizer
 from regard.datasets.data import Data
@@ -24,18 +24,7 @@ from regard.tasks.generation.options import Spelling
 from regard.tasks.inputs import Asked
 from regard.tasks.prediction import Prediction
 
-__all__ = ["Parsing", "apart"]
-
-
-def apart(text: str) -> str:
-    """A sentence with blanks around punctuation and endings; one that is cut already as it is.
-
-    Example:
-        >>> apart("He didn't go."), apart("Mr. X left .")
-        ("He did n't go .", 'Mr. X left .')
-    """
-    words = " ".join(words_of(text)).split()
-    return text if words == text.split() else " ".join(words)
+__all__ = ["Parsing"]
 
 
 class Parsing(Generation):
@@ -124,19 +113,13 @@ class Parsing(Generation):
 
     def as_read(self, text: str) -> str:
         """Words divided by blanks, written as treebanks write them."""
-        return " ".join(map(escaped, text.split()))
+        return escaped_words(text)
 
     def prediction(self, text: str, hypotheses: list[Any], target: Spelling) -> Prediction:
         """The best tree, with the others as its alternatives; what is still open is closed."""
-        return self._as_tree(super().prediction(text, hypotheses, target))
-
-    def _as_tree(self, written: Prediction) -> Prediction:
-        """A prediction whose output is a tree, its alternatives' too."""
-        if not written.tokens:
-            return written
-        tree, _ = rebuilt(written.output.split(), self.as_read(written.input).split())
-        others = [self._as_tree(p) for p in written.alternatives]
-        return replace(written, output=str(tree), alternatives=others)
+        made = as_tree(super().prediction(text, hypotheses, target))
+        assert isinstance(made, Prediction)
+        return made
 
     def score(self, predictions: Sequence[Prediction], examples: Any) -> dict[str, Score]:
         """EVALB by COLLINS.prm: of all sentences, and F1 of those of at most 40 words.

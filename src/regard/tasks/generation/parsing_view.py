@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from regard.data.annotations.linearized_trees import rebuilt
+from regard.data.annotations.predicate_texts import apart
 from regard.data.annotations.trees import ANY, Tree
 from regard.tasks.generation import view as generation
-from regard.tasks.generation.parsing import apart
 from regard.tasks.loaded_model import LoadedModel
 from regard.views import Run, TreeNode, TreePanel, View, ViewOptions
 
