@@ -52,7 +52,7 @@ def alone(beam, model, rows):
     return [beam(model, *together([row]))[0] for row in rows]
 
 
-def gone_through(running, rows, seed=0):
+def gone_through(running, rows, seed=0, most=1):
     """The hypotheses of sentences that come one, two or three at a time, whenever they like."""
     numbers, waiting = random.Random(seed), [*enumerate(rows)]
     names, found = {}, {}
@@ -63,7 +63,7 @@ def gone_through(running, rows, seed=0):
                 running.add(*together([row for _, row in some])), some, strict=True
             ):
                 names[number] = name
-        for number, hypotheses in running.step().items():
+        for number, hypotheses in running.step(most).items():
             found[names[number]] = hypotheses
     return [found[name] for name in range(len(rows))]
 
@@ -79,7 +79,8 @@ def gone_through(running, rows, seed=0):
 def test_who_comes_when_changes_nothing(variant, precision):
     model, rows = VARIANTS[variant](), sentences(9)
     beam = Beam(beam_size=4, n_best=3, precision=precision, max_extra=4)
-    found = gone_through(RunningBeam(beam, model), rows)
+    running = RunningBeam(beam, model)
+    found = gone_through(running, rows, most=1 if precision == "int8" else 3)
     for mine, expected in zip(found, alone(beam, model, rows), strict=True):
         assert [h.tokens for h in mine] == [h.tokens for h in expected]
         assert [h.score for h in mine] == [h.score for h in expected]

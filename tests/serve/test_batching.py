@@ -8,6 +8,7 @@ import time
 import httpx
 import pytest
 
+from regard.decode.decoder import ASKING
 from regard.decode.program.recorded_decoder import RecordedDecoder
 from regard.decode.request import DecodingRequest
 from regard.models.transformer import Transformer
@@ -178,10 +179,21 @@ def counted(monkeypatch, also=lambda: None):
 
         return step
 
+    def searching(own):
+        def search(self, tokens, *rest):
+            found = own(self, tokens, *rest)
+            for _ in () if found is None else found.tokens:
+                rows.append(len(tokens))
+                also()
+            return found
+
+        return search
+
     for kind, name in (
         (RecordedDecoder, "_stepped"), (Transformer, "step"),
     ):  # fmt: skip
         monkeypatch.setattr(kind, name, counting(getattr(kind, name)))
+    monkeypatch.setattr(RecordedDecoder, "search", searching(RecordedDecoder.search))
     return rows
 
 
@@ -225,10 +237,12 @@ def test_decoding_ends_between_steps_when_nobody_waits(models, monkeypatch):
         steps += 1
         return steps >= 5
 
+    rows = counted(monkeypatch)
     job = Job("Guten Morgen.", 3, work, time.monotonic() + 60)
     (found,) = work([job], over)
     assert steps == 5
-    assert len(found["tokens"]) <= 6
+    assert len(rows) == 1 + 4 * ASKING  # a beam's first step is by itself
+    assert len(found["tokens"]) <= len(rows)
 
 
 def test_who_is_done_is_answered_before_the_batch(models):
@@ -252,8 +266,12 @@ def test_who_is_done_is_answered_before_the_batch(models):
     assert not every[1].answer.done()  # nothing was decoded for it
 
 
-@pytest.mark.parametrize("name", ["beam", "greedy"])
-def test_who_leaves_a_batch_is_not_decoded_further(models, monkeypatch, name):
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("beam", [3] * 5 + [2] * 4 + [1] * 21), ("greedy", [3] * 8 + [2] * 4 + [1] * 18)],
+)
+def test_who_leaves_a_batch_is_not_decoded_further(models, monkeypatch, name, expected):
+    """Asked after each call of C, of four steps."""
     served = models["de-en-small"]
     work = Predicting(served, decode=(("max_length", 30), ("min_length", 30), ("name", name)))
     every = [Job("Guten Morgen.", 3, work, time.monotonic() + 60) for _ in range(3)]
@@ -266,7 +284,7 @@ def test_who_leaves_a_batch_is_not_decoded_further(models, monkeypatch, name):
 
     rows = counted(monkeypatch, leaving)
     found = work(every, lambda: False)
-    assert rows == [3] * 5 + [2] * 4 + [1] * 21
+    assert rows == expected
     alone = work([Job("Guten Morgen.", 3, work, time.monotonic() + 60)], lambda: False)
     assert found[2]["output"] == alone[0]["output"]
 

@@ -28,6 +28,10 @@ class Walking:
         self.left, self.seen, self.width = {}, [], width
         self.free, self.fails_at, self.dropped = threading.Semaphore(0), fails_at, []
 
+    @property
+    def steps(self):
+        return len(self.seen)
+
     def add(self, names, texts):
         self.left |= {n: int(text) for n, text in zip(names, texts, strict=True) if int(text)}
         return {n: "at once" for n, text in zip(names, texts, strict=True) if not int(text)}

@@ -77,8 +77,8 @@ class Beam(Decoder):
     def search(self, request: SearchBatch) -> Iterator[SoFar]:
         """Search all sentences of the batch at once."""
         batch, search = waited_for(), BeamSearch(self, request)
-        for _ in range(max(request.limits)):
-            keep = search.step()
+        while True:
+            keep = search.steps(request.at_once)
             if batch is not None:
                 keep = batch.kept(search.rows, keep, search.best)
             yield search.so_far(keep)

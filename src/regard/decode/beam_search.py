@@ -22,6 +22,7 @@ from regard.decode.coverage import Covered
 from regard.decode.history import End, History
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.program.in_c import InC
+from regard.decode.program.search_in_c import StoppingRule, normalizers
 from regard.decode.rules.forced_words import Must
 from regard.decode.search_batch import IMPOSSIBLE, SearchBatch, SoFar, forced, within_vocabulary
 from regard.decode.top import leading, log_probabilities, top
@@ -59,6 +60,39 @@ class BeamSearch:
         self._parents, self._width = self.tokens, 1
         self._alive: _Alive
 
+    def steps(self, most: int) -> list[int]:
+        """As `step`, or up to `most` steps in C, until a sentence is finished."""
+        model, beam = self.request.in_c(self.at + 1, most), self.beam
+        plain = self._covered is None and not beam.diversity_rate
+        if model is None or not plain or self.tokens.shape[1] != beam.beam_size:
+            return self.step()
+        rule = StoppingRule(
+            False,
+            beam.beam_size,
+            beam.min_length - 1,
+            [self.books[number].limit for number in self.rows],
+            normalizers(beam.penalty, beam.length_penalty, max(self.request.limits)),
+            self.books[self.rows[0]].wanted,
+            self.books[self.rows[0]].enough,
+            beam.bound == "now",
+            [[end.score for end in self.books[number].ended] for number in self.rows],
+        )
+        made = model.search(self.tokens, self.decoding, self.totals, rule, most)
+        if made is None:
+            return self.step()
+        first, self.decoding = self.at + 1, made.state
+        for backs, ids, sums in zip(*(x.numpy() for x in made[:3]), strict=True):
+            self.at += 1
+            self._alive = _Alive(backs, ids, sums, None)
+            self.history.append(self.rows, ids, backs, sums)
+        ended = (made.end_parents >= 0).nonzero(as_tuple=True)
+        found = (x.tolist() for x in (*ended[:2], made.end_parents[ended], made.end_totals[ended]))
+        for step, row, parent, total in zip(*found, strict=True):
+            self.books[self.rows[row]].end(first + step, parent, total, 0.0)
+        self._width = self.tokens.shape[1]
+        self._parents, self.tokens, self.totals = (x[-1] for x in made[:3])
+        return self._open()
+
     def step(self) -> list[int]:
         """Go one step; give the rows of those sentences that are not finished, for `go_on`."""
         self.at += 1
@@ -67,7 +101,7 @@ class BeamSearch:
             best, width = self._continuations()
         ended = best.tokens == EOS
         keys = best.keys.masked_fill(ended, -math.inf)
-        pick = keys.topk(min(width, ended.shape[1])).indices
+        pick = keys.sort(dim=1, descending=True, stable=True).indices[:, :width]
         totals, tokens, parents = (x.gather(1, pick) for x in best[:3])  # (n, width)
         totals = totals.masked_fill(tokens == EOS, -math.inf)  # too few that do not end
         bonus = None if self._covered is None else self._covered.look(self.beam.coverage_penalty)
@@ -77,6 +111,10 @@ class BeamSearch:
         self._end(best, ended, bonus)
         self._width = self.tokens.shape[1]
         self._parents, self.tokens, self.totals = parents, tokens, totals
+        return self._open()
+
+    def _open(self) -> list[int]:
+        """The rows of those sentences that are not finished."""
         likeliest = self._alive.totals.max(1).tolist()
         return [
             row
@@ -261,7 +299,9 @@ def _best(values: Tensor, ids: Tensor, totals: Tensor, count: int, diversity: fl
     keys = each
     if diversity and len(each[0]) > 1:
         keys = each - diversity * torch.arange(each.shape[-1], device=each.device)
-    chosen, place = keys.flatten(1).topk(min(count, each[0].numel()))  # (n, count)
+    # Stable: among equals the first hypothesis's first, as in native/search.c.
+    ranked = keys.flatten(1).sort(dim=1, descending=True, stable=True)
+    chosen, place = (x[:, :count] for x in ranked)  # (n, count)
     sums = chosen if keys is each else each.flatten(1).gather(1, place)
     tokens = ids.flatten(1).gather(1, place)
     return _Best(sums, tokens, place // ids.shape[-1], chosen)

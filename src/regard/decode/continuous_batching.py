@@ -87,6 +87,8 @@ class RunningBeam:
         self._engine: Any = model if isinstance(model, InC) else None
         self._search: BeamSearch | None = None
         self._count = 0
+        self.steps = 0
+        """How many were made so far."""
 
     @property
     def encodes_in_c(self) -> bool:
@@ -155,13 +157,20 @@ class RunningBeam:
                 search.leave(keep)
             search.forget(gone)
 
-    def step(self) -> dict[int, list[Hypothesis]]:
-        """Go one step; give the hypotheses, best first, of those sentences that are finished."""
+    def step(self, most: int = 1) -> dict[int, list[Hypothesis]]:
+        """Go one step; give the hypotheses, best first, of those sentences that are finished.
+
+        Args:
+            most: steps that C may take in one call, unless a sentence is finished before. They
+                are taken one by one once sentences have joined.
+        """
         search = self._search
         if search is None:
             return {}
+        before = search.at
         with frozen(self._engine), torch.inference_mode():
-            keep = search.step()
+            keep = search.steps(most)
+            self.steps += search.at - before
             on = set(keep)
             done = [number for row, number in enumerate(search.rows) if row not in on]
             found = {number: search.best(number) for number in done}

@@ -4,7 +4,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import torch
@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 
 TEXT, PICTURE = 2, 4
 """The axes of pictures: (B, C, H, W)."""
+MOST_AT_ONCE, ASKING = 1 << 20, 4
+"""Steps that C may take in one call, and between two questions whether anybody still waits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +124,9 @@ class Decoder(ABC):
         found: SoFar = list
         batch = waited_for()
         with frozen(model) as in_training, torch.inference_mode():
-            for so_far in self.search(self._request(model, asked, record=not in_training)):
+            request = self._request(model, asked, record=not in_training)
+            at_once = 1 if end is not None else ASKING if batch is not None else MOST_AT_ONCE
+            for so_far in self.search(replace(request, at_once=at_once)):
                 found = so_far
                 if end is not None and time.monotonic() >= end:
                     break

@@ -25,4 +25,4 @@ class Greedy(Decoder):
         def likeliest(scores: Tensor, step: int, rows: Tensor) -> Tensor:
             return top(scores, 1)[1].squeeze(-1)
 
-        return walk(self, request, likeliest)
+        return walk(self, request, likeliest, greedy=True)

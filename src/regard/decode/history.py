@@ -8,8 +8,7 @@ import torch
 from regard.decode.hypothesis import Hypothesis
 from regard.errors import RegardError
 
-__all__ = ["End", "History"]
-
+__all__ = ["End", "History", "Rows"]
 
 Rows = Any
 """(n, width): an array, or lists of lists."""

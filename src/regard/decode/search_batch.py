@@ -59,6 +59,7 @@ class SearchBatch:
         lengths: (B,) of the sources.
         states: (B,) how many states the model has of each: as many, or fewer where it joins frames,
             or the regions of a picture.
+        at_once: the most steps that a search may take before it gives what is found so far.
     """
 
     model: Generator
@@ -70,6 +71,7 @@ class SearchBatch:
     rules: Sequence[Rule] = field(default_factory=tuple)
     force_words: Phrases | None = None
     states: Tensor | None = None
+    at_once: int = 1
 
     def begin(self) -> tuple[Tensor, Tensor]:
         """Give the first tokens to read and the log-probabilities so far: (B, 1) each."""
@@ -83,6 +85,12 @@ class SearchBatch:
         """The most that the rules can add to the score of a token; 0 where they only take."""
         rules: Sequence[object] = self.rules
         return sum((rule.gain for rule in rules if isinstance(rule, Gaining)), 0.0)
+
+    def in_c(self, step: int, most: int) -> Any:
+        """The model, if C may take up to `most` steps from this one on; else None."""
+        begun = self.prefix is None or step >= self.prefix.shape[1]
+        free = begun and not self.rules and self.force_words is None
+        return self.model if free and most > 1 and hasattr(self.model, "search") else None
 
     def ruled(self, scores: Tensor, read: Tensor, rows: Tensor) -> Tensor:
         """Scores (n, width, V) after every rule; read (n, width, t) is kept for them alone."""
@@ -196,8 +204,8 @@ class Waiting:
     """Those who wait for what a call of `predict` gives.
 
     Args:
-        over: whether nobody waits for anything any more. Asked after each step of a decoder.
-        left: whether nobody waits for the output of this input any more. Asked after each step.
+        over: whether nobody waits for anything any more. Asked every few steps of a decoder.
+        left: whether nobody waits for the output of this input any more. Asked every few steps.
         done: told of an input's `Prediction` as soon as nothing can change it. Not every task does;
             what `predict` gives has all of them.
     """
@@ -258,7 +266,7 @@ def waiting(who: Waiting) -> Iterator[None]:
 def ending_when(over: Callable[[], bool]) -> Iterator[None]:
     """Within this, in this thread, a call of a decoder ends as by a deadline once `over()` is true.
 
-    Asked after each step. For servers: the client may have disconnected.
+    Asked every few steps. For servers: the client may have disconnected.
     """
     with waiting(Waiting(over)):
         yield

@@ -9,8 +9,10 @@ from torch import Tensor
 
 from regard.attention import rows_of
 from regard.decode.decoder import Decoder
-from regard.decode.history import End, History
+from regard.decode.history import End, History, Rows
 from regard.decode.hypothesis import Hypothesis
+from regard.decode.program.in_c import InC
+from regard.decode.program.search_in_c import StepsMade, StoppingRule
 from regard.decode.search_batch import (
     IMPOSSIBLE,
     SearchBatch,
@@ -19,7 +21,7 @@ from regard.decode.search_batch import (
     waited_for,
     within_vocabulary,
 )
-from regard.decode.top import log_probabilities
+from regard.decode.top import leading, log_probabilities
 from regard.errors import RequestError
 from regard.protocols import EOS, PAD
 
@@ -28,7 +30,14 @@ __all__ = ["walk"]
 Choose = Callable[[Tensor, int, Tensor], Tensor]
 
 
-def walk(decoder: Decoder, request: SearchBatch, choose: Choose, width: int = 1) -> Iterator[SoFar]:
+def walk(
+    decoder: Decoder,
+    request: SearchBatch,
+    choose: Choose,
+    width: int = 1,
+    *,
+    greedy: bool = False,
+) -> Iterator[SoFar]:
     """Follow `width` hypotheses a sentence to their ends; those that the limit cut come last.
 
     Args:
@@ -37,37 +46,16 @@ def walk(decoder: Decoder, request: SearchBatch, choose: Choose, width: int = 1)
         width: how many hypotheses a sentence.
         choose: from log-probabilities (n, width, V) of the ids that are allowed, the step, and
             the sentences (n,) still in the batch: which are chosen, (n, width).
+        greedy: the likeliest are chosen, so C may take several steps at once.
     """
     if request.force_words is not None:
         raise RequestError("force_words: only a beam can be asked for words; say decode.name=beam")
-    model, decoding = request.model, request.decoding
-    tokens, totals = request.begin()
-    read = tokens.new_empty(len(tokens), width, 0)
-    history, rows = History(), list(range(len(tokens)))
-    active = torch.arange(len(tokens), device=tokens.device)
-    found: list[dict[int, Hypothesis]] = [{} for _ in rows]
+    paths = _Paths(decoder, request, choose, width, greedy)
+    found: list[dict[int, Hypothesis]] = [{} for _ in paths.rows]
     batch = waited_for()
-    for step in range(max(request.limits)):
-        with rows_of(example=active):
-            logits, decoding = model.step(tokens, decoding)
-        scores = log_probabilities(logits, model.normalized)
-        if step == 0 and width > 1:
-            decoding = decoding.select(tokens.new_zeros(len(tokens), width))
-            scores = scores.expand(-1, width, -1)
-        free = request.ruled(scores, read, active)
-        first = EOS + 1 if step + 1 < decoder.min_length else EOS  # PAD and BOS lie below
-        tokens = choose(free[..., first:].clamp(min=IMPOSSIBLE), step, active) + first
-        gained = free.gather(-1, tokens[..., None]).squeeze(-1)
-        start = forced(request, step, active)
-        if start is not None:
-            within_vocabulary(start, scores.shape[-1])
-            tokens = torch.where(start != PAD, start, tokens)
-            own = scores.gather(-1, tokens[..., None]).squeeze(-1).clamp(min=IMPOSSIBLE)
-            gained = torch.where(start != PAD, own, gained)
-        totals = totals + gained.to(totals.dtype)
-        ids, sums = tokens.tolist(), totals.tolist()
-        parents = [[0] * width] * len(rows) if step == 0 else [list(range(width))] * len(rows)
-        history.append(rows, ids, parents, sums)
+    while True:
+        parents, ids, sums = paths.go_on()
+        history, step, rows = paths.history, paths.at, paths.rows
         keep = []
         alive: dict[int, list[End]] = {}
         for row, sentence in enumerate(rows):
@@ -91,13 +79,110 @@ def walk(decoder: Decoder, request: SearchBatch, choose: Choose, width: int = 1)
         yield partial(_so_far, found, history, alive)
         if not keep:
             return
-        if len(keep) < len(rows):
-            index = torch.tensor(keep, device=tokens.device)
-            decoding, active = decoding.rows(index), active[index]
-            tokens, totals, rows = tokens[index], totals[index], [rows[row] for row in keep]
-            read = read[index]
-        if request.rules:
-            read = torch.cat([read, tokens[..., None]], -1)
+        paths.leave(keep)
+
+
+class _Paths:
+    """The hypotheses of some sentences between two steps; for the arguments see `walk`."""
+
+    def __init__(
+        self, decoder: Decoder, request: SearchBatch, choose: Choose, width: int, greedy: bool
+    ) -> None:
+        self.decoder, self.request, self.choose, self.width = decoder, request, choose, width
+        self.greedy, self.decoding = greedy, request.decoding
+        self.tokens, self.totals = request.begin()
+        self.rows = list(range(len(self.tokens)))
+        self.history, self.at = History(), -1  # the last step, counted from 0
+        self._active = torch.arange(len(self.tokens), device=self.tokens.device)
+        self._read = self.tokens.new_empty(len(self.tokens), width, 0)  # kept for rules alone
+
+    def go_on(self) -> tuple[Rows, Rows, Rows]:
+        """Take a step, or several in C until a sentence ends; give the last one's rows.
+
+        They are what `History` keeps: the old slot, the token and the log-probability so far of
+        each hypothesis, (n, width) each.
+        """
+        made = self._in_c() if self.greedy else None
+        if made is None:
+            return self._step()
+        for parents, tokens, totals in zip(*(x.numpy() for x in made[:3]), strict=True):
+            self.at += 1
+            self.history.append(self.rows, tokens, parents, totals)
+        self.tokens, self.totals, self.decoding = made.tokens[-1], made.totals[-1], made.state
+        return parents.tolist(), tokens.tolist(), totals.tolist()
+
+    def leave(self, keep: list[int]) -> None:
+        """Leave all rows but these."""
+        if len(keep) < len(self.rows):
+            index = torch.tensor(keep, device=self.tokens.device)
+            self.decoding, self._active = self.decoding.rows(index), self._active[index]
+            self.tokens, self.totals = self.tokens[index], self.totals[index]
+            self.rows = [self.rows[row] for row in keep]
+            self._read = self._read[index]
+        if self.request.rules:
+            self._read = torch.cat([self._read, self.tokens[..., None]], -1)
+
+    def _in_c(self) -> StepsMade | None:
+        """Steps in C; None where they are not for it."""
+        request, decoder = self.request, self.decoder
+        model = request.in_c(self.at + 1, request.at_once)
+        if model is None:
+            return None
+        limits = [request.limits[sentence] for sentence in self.rows]
+        rule = StoppingRule.greedy_one(decoder.min_length - 1, limits)
+        made: StepsMade | None = model.search(
+            self.tokens, self.decoding, self.totals, rule, request.at_once
+        )
+        return made
+
+    def _step(self) -> tuple[Rows, Rows, Rows]:
+        """One step, any model's and with any choice."""
+        self.at += 1
+        request, width = self.request, self.width
+        early = self.at + 1 < self.decoder.min_length
+        first = EOS + 1 if early else EOS  # PAD and BOS lie below
+        start = forced(request, self.at, self._active)
+        if self.greedy and start is None and not request.rules:
+            gained, tokens = self._likeliest(first)
+        else:
+            gained, tokens = self._chosen(first, start)
+        self.tokens, self.totals = tokens, self.totals + gained.to(self.totals.dtype)
+        slots = [0] * width if self.at == 0 else list(range(width))
+        made = [slots] * len(self.rows), tokens.tolist(), self.totals.tolist()
+        parents, ids, sums = made
+        self.history.append(self.rows, ids, parents, sums)
+        return made
+
+    def _likeliest(self, first: int) -> tuple[Tensor, Tensor]:
+        """The likeliest tokens from this id up, and their log-probabilities."""
+        model, args = self.request.model, (self.tokens, self.decoding)
+        with rows_of(example=self._active):
+            if isinstance(model, InC):
+                gained, tokens, self.decoding = model.leading(*args, first, 1)
+            else:
+                logits, self.decoding = model.step(*args)
+                gained, tokens = leading(logits, first, 1, model.normalized)
+        return gained[..., 0], tokens[..., 0]
+
+    def _chosen(self, first: int, start: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The tokens that `choose` takes or `start` forces, and their log-probabilities."""
+        request, width = self.request, self.width
+        with rows_of(example=self._active):
+            logits, self.decoding = request.model.step(self.tokens, self.decoding)
+        scores = log_probabilities(logits, request.model.normalized)
+        if self.at == 0 and width > 1:
+            self.decoding = self.decoding.select(self.tokens.new_zeros(len(self.rows), width))
+            scores = scores.expand(-1, width, -1)
+        free = request.ruled(scores, self._read, self._active)
+        allowed = free[..., first:].clamp(min=IMPOSSIBLE)
+        tokens = self.choose(allowed, self.at, self._active) + first
+        gained = free.gather(-1, tokens[..., None]).squeeze(-1)
+        if start is not None:
+            within_vocabulary(start, scores.shape[-1])
+            tokens = torch.where(start != PAD, start, tokens)
+            own = scores.gather(-1, tokens[..., None]).squeeze(-1).clamp(min=IMPOSSIBLE)
+            gained = torch.where(start != PAD, own, gained)
+        return gained, tokens
 
 
 def _so_far(

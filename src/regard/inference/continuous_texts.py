@@ -120,10 +120,15 @@ class RunningTexts:
         for number in numbers:
             del self._names[number]
 
-    def step(self) -> dict[Any, Prediction]:
-        """Go one step of the decoder; give the predictions of those that are finished."""
+    @property
+    def steps(self) -> int:
+        """How many steps of the decoder were made so far."""
+        return self._search.steps
+
+    def step(self, most: int = 1) -> dict[Any, Prediction]:
+        """Go one step, or up to `most` in C; give the predictions of those that are finished."""
         found = {}
-        for number, hypotheses in self._search.step().items():
+        for number, hypotheses in self._search.step(most).items():
             name, text = self._names.pop(number)
             target = self.task.spelling(text, self._fields)
             found[name] = self.task.prediction(text, hypotheses, target)

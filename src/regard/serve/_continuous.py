@@ -30,8 +30,13 @@ class Texts(Protocol):
         """Decode these no further."""
         ...
 
+    @property
+    def steps(self) -> int:
+        """How many steps were made so far."""
+        ...
+
     def step(self) -> dict[int, Any]:
-        """Go one step; give the answers of those that are finished."""
+        """Go one step, or a few in C; give the answers of those that are finished."""
         ...
 
 
@@ -98,7 +103,7 @@ class Going:
         return [job for name, job in zip(names, jobs, strict=True) if name in found]
 
     def step(self) -> list[Job]:
-        """Go one step; the jobs that it has answered, and those for which nobody waits any more."""
+        """Go a few steps; the jobs answered by them, and those for which nobody waits any more."""
         gone = [name for name, (job, _) in self._jobs.items() if job.over()]
         ended = [self._jobs.pop(name)[0] for name in gone]
         for job in ended:
@@ -106,13 +111,14 @@ class Going:
         self.texts.drop(gone)
         if not self._jobs:
             return ended
-        count, began = len(self._jobs), time.monotonic()
+        count, before, began = len(self._jobs), self.texts.steps, time.monotonic()
         found = self.texts.step()
-        took = time.monotonic() - began
+        took, steps = time.monotonic() - began, self.texts.steps - before
         self.seconds += took
         self._credit = min(self._credit + took, SAVED)
-        self._steps += 1
-        self.pace.step(count, took)
+        self._steps += steps
+        for _ in range(steps):
+            self.pace.step(count, took / steps)
         for name, answer in found.items():
             job, since = self._jobs.pop(name)
             self.pace.ended(self._steps - since)

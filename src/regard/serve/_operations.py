@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.addresses import URL, only_bytes
+from regard.decode.decoder import ASKING
 from regard.decode.request import DecodingRequest, by_name
 from regard.decode.search_batch import Waiting, ending_when, waiting
 from regard.errors import RequestError
@@ -141,8 +142,12 @@ class _Running:
     def drop(self, names: Sequence[int]) -> None:
         self.texts.drop(names)
 
+    @property
+    def steps(self) -> int:
+        return self.texts.steps
+
     def step(self) -> dict[int, Any]:
-        return self._plain(self.texts.step())
+        return self._plain(self.texts.step(ASKING))
 
     def _plain(self, found: Mapping[int, Prediction]) -> dict[int, Any]:
         return {name: plain(self.served, one) for name, one in found.items()}

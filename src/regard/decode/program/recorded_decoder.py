@@ -3,15 +3,17 @@
 import ctypes
 import logging
 import weakref
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard import native
 from regard.attention.recording import active, wants_calls
+from regard.decode.program.best_words import BestWords
 from regard.decode.program.caches import PackedPast
 from regard.decode.program.compiled import CompiledProgram
 from regard.decode.program.in_c import InC
@@ -19,12 +21,19 @@ from regard.decode.program.instructions import STEP, CCall, Lowered
 from regard.decode.program.recorded_encoder import RecordedEncoder, read_text, started
 from regard.decode.program.recorder import NotRecorded
 from regard.decode.program.replay import Binding, store, with_lengths
+from regard.decode.program.search_in_c import (
+    SearchInC,
+    States,
+    StepsMade,
+    StoppingRule,
+    steps_at_once,
+)
 from regard.decode.program.shown_weights import show
 from regard.decode.program.staggered import Staggered, by_steps, joined, own_steps, unjoined_reason
 from regard.decode.program.step_values import (
     Host,
     MemoryPlaces,
-    SlotPlaces,
+    ReadyStep,
     StepValues,
     size_of,
     weak_references,
@@ -32,39 +41,16 @@ from regard.decode.program.step_values import (
 from regard.decode.program.tree import Ref, map_leaves, refs, tensors
 from regard.decode.program.work_space import WorkSpace, wide
 from regard.decode.program.written import CACHES, addresses_of, as_memories, blocks_of
-from regard.decode.top import leading
+from regard.decode.top import MOST, leading
 from regard.errors import RequestError
 from regard.native.gate import expect
-from regard.protocols import Decoding, Encoded, Inputs
+from regard.protocols import EOS, Decoding, Encoded, Inputs
 
 __all__ = ["RecordedDecoder", "say_watched"]
 
 log = logging.getLogger(__name__)
 
 MOST_THREADS = 64
-
-
-class BestWords(NamedTuple):
-    """The best next words of each hypothesis from an id up, which C fills in.
-
-    Shapes:
-        values and ids (B, beam, count)
-    """
-
-    first: int
-    values: Tensor
-    ids: Tensor
-
-    @classmethod
-    def of(cls, tokens: Tensor, first: int, count: int) -> "BestWords":
-        """Room for those of hypotheses (B, beam)."""
-        shape = *tokens.shape, count
-        return cls(first, torch.empty(shape), torch.empty(shape, dtype=torch.int64))
-
-    def ask(self, call: CCall) -> None:
-        """Let a call of C fill them in."""
-        call.first, call.count = self.first, self.values.shape[-1]
-        call.values, call.ids = self.values.data_ptr(), self.ids.data_ptr()
 
 
 class RecordedDecoder(InC):
@@ -91,6 +77,7 @@ class RecordedDecoder(InC):
             {name: x for name, x in tree["carried"].items() if name not in lowered.caches}
             for tree in (program.inputs, program.outputs)
         )
+        self._states = States(self.lowered)
         self._last: MemoryPlaces | None = None
         self._rooms: list[Tensor] = []  # work space that no thread uses now
         self.steps_of_model = 0
@@ -172,6 +159,50 @@ class RecordedDecoder(InC):
             return stepped
         past = self._longer(tokens, decoding)
         values = self._step(batch, tokens, decoding, binding, past, best)
+        outputs = self.lowered.program.outputs
+        if shows:
+            weights = [values[one.index] for one in outputs["weights"]]
+            show(self.model, self.lowered.program.shown, weights)
+        given = None if best is not None else values[outputs["logits"].index]
+        return given, self._after(decoding, values, past)
+
+    def search(
+        self, tokens: Tensor, decoding: Decoding, totals: Tensor, rule: StoppingRule, most: int
+    ) -> StepsMade | None:
+        """Up to `most` steps of a search, until a sentence is finished; None: step by step.
+
+        Shapes:
+            tokens and totals, the log-probabilities so far (B, beam)
+        """
+        states, words = self._states, self.target_vocab_size
+        fits = words is not None and rule.continuations <= min(MOST, words - EOS - 1)
+        if states.reason is not None or not fits or active() or isinstance(decoding, Staggered):
+            return None
+        tokens = tokens.clone()  # C writes the next ones into it
+        try:
+            batch = self._batch(decoding)
+            binding = self._bind(batch, tokens, decoding)
+        except NotRecorded:
+            return None
+        rows, block = tokens.numel(), self.lowered.block
+        most = min(most, steps_at_once(rule, decoding.step, rows, block))
+        steps = states.steps(binding, most)
+        direct = self.lowered.output >= 0 and not self.normalized
+        best = BestWords.of(tokens, EOS, rule.continuations) if direct else None
+        past = self._longer(tokens, decoding)
+        later = () if past is None else torch.empty(steps - 1, rows, block).unbind()
+        ready = self._ready(batch, tokens, decoding, binding, past, best, later)
+        ((plan, _),) = self._compiled.pieces
+        search = SearchInC(plan, ready, states, rule, totals, steps)
+        made, past = search.run(past, later, best, self.normalized)
+        self._rooms[:] = [ready.work]
+        after = self._after(decoding, ready.values, past, len(made.tokens))
+        return made._replace(state=after)
+
+    def _after(
+        self, decoding: Decoding, values: StepValues, past: PackedPast | None, steps: int = 1
+    ) -> Decoding:
+        """What is carried after some steps, the last of which made these values."""
 
         def leave(leaf: Any) -> Any:
             return values[leaf.index] if isinstance(leaf, Ref) else leaf
@@ -182,13 +213,7 @@ class RecordedDecoder(InC):
         }
         if past is not None:
             carried[CACHES] = past
-        outputs = self.lowered.program.outputs
-        logits = outputs["logits"]
-        if shows:
-            weights = [values[one.index] for one in outputs["weights"]]
-            show(self.model, self.lowered.program.shown, weights)
-        given = None if best is not None else values[logits.index]
-        return given, replace(decoding, carried=carried, step=decoding.step + 1)
+        return replace(decoding, carried=carried, step=decoding.step + steps)
 
     def joined(self, first: Decoding, second: Decoding) -> Staggered:
         """A decoding with the sentences of a second one, which has read nothing yet, behind."""
@@ -265,6 +290,30 @@ class RecordedDecoder(InC):
         written: PackedPast | None,
         best: BestWords | None,
     ) -> StepValues:
+        made = self._ready(batch, tokens, decoding, binding, written, best)
+        for piece, hosts in self._compiled.pieces:
+            if piece.instructions:
+                STEP(piece, made.call, made.threads)
+            for host in hosts:
+                self._by_torch(host, made, binding.sizes, tokens.shape)
+        self._rooms[:] = [made.work]
+        return made.values
+
+    def _ready(
+        self,
+        batch: MemoryPlaces,
+        tokens: Tensor,
+        decoding: Decoding,
+        binding: Binding,
+        written: PackedPast | None,
+        best: BestWords | None,
+        later: Sequence[Tensor] = (),
+    ) -> ReadyStep:
+        """A call of C with all that it reads and writes.
+
+        Args:
+            later: the blocks of caches of further steps in the same call.
+        """
         lowered, sizes, places = self.lowered, binding.sizes, batch.places.copy()
         sentences, width = tokens.shape
         rows = sentences * width
@@ -287,10 +336,11 @@ class RecordedDecoder(InC):
         if self._hosts:
             values |= zip(self._memories, tensors(self._memories_of(decoding)), strict=True)
         past = 0 if written is None else len(written.blocks)
-        blocks, held = addresses_of(written)
+        blocks, held = addresses_of(written, later)
         starts = decoding.starts.contiguous() if isinstance(decoding, Staggered) else None
         threads = min(native.threads(rows * lowered.products), MOST_THREADS)
-        space = WorkSpace(sentences, rows, keys, words, wide(past), threads, best=best is not None)
+        most = wide(past + len(later))
+        space = WorkSpace(sentences, rows, keys, words, most, threads, best=best is not None)
         if space not in batch.rooms:
             batch.rooms[space] = space.floats(lowered.slots, places, self._compiled.widest)
         room = batch.rooms[space]
@@ -313,14 +363,7 @@ class RecordedDecoder(InC):
         )
         if best is not None:
             best.ask(call)
-        for piece, hosts in self._compiled.pieces:
-            if piece.instructions:
-                STEP(piece, call, threads)
-            for host in hosts:
-                self._by_torch(host, values, sizes, places, (sentences, rows))
-        self._rooms[:] = [work]
-        del held, starts
-        return values
+        return ReadyStep(call, values, places, threads, work, (held, starts))
 
     def _longer(self, tokens: Tensor, decoding: Decoding) -> PackedPast | None:
         """The caches with a block for this step, into which C writes; None where there are none."""
@@ -332,15 +375,10 @@ class RecordedDecoder(InC):
 
     @torch.no_grad()
     def _by_torch(
-        self,
-        host: Host,
-        values: StepValues,
-        sizes: dict[int, int],
-        places: SlotPlaces,
-        rows: tuple[int, int],
+        self, host: Host, made: ReadyStep, sizes: dict[int, int], shape: Sequence[int]
     ) -> None:
         """Compute a node that C does not know; what C reads of it gets a place."""
-        node = host.node
+        node, values = host.node, made.values
         store(
             node.out, node.function(*host.args(values, sizes), **host.kwargs(values, sizes)), values
         )
@@ -350,7 +388,7 @@ class RecordedDecoder(InC):
                 x, own = values[number], self.lowered.slots[slot]
                 if x.dtype != self.lowered.program.dtypes[number]:
                     raise RuntimeError(f"{node.name} made {x.dtype} in the place of floats")
-                places.read(slot, x, rows[0] if own.space else rows[1])
+                made.places.read(slot, x, shape[0] if own.space else shape[0] * shape[1])
 
 
 @lru_cache

@@ -8,13 +8,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.decode.program.instructions import Lowered
+from regard.decode.program.instructions import CCall, Lowered
 from regard.decode.program.recorder import Node
 from regard.decode.program.replay import Binding, filler
 from regard.decode.program.tree import Extent
 from regard.native.gate import expect
 
-__all__ = ["Host", "MemoryPlaces", "SlotPlaces", "StepValues", "size_of", "weak_references"]
+__all__ = [
+    "Host",
+    "MemoryPlaces",
+    "ReadyStep",
+    "SlotPlaces",
+    "StepValues",
+    "size_of",
+    "weak_references",
+]
 
 
 class Host:
@@ -80,6 +88,18 @@ class StepValues(dict[int, Tensor]):
     def __missing__(self, number: int) -> Tensor:
         other = self[self._lowered.aliases[number]]
         return self.setdefault(number, other.reshape(self.shape(number)))
+
+
+@dataclass(frozen=True)
+class ReadyStep:
+    """A call of C, the tensors that it makes, and what keeps alive what it reads."""
+
+    call: CCall
+    values: StepValues
+    places: SlotPlaces
+    threads: int
+    work: Tensor
+    held: Any
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ hypotheses of that step, and re-orders a table of numbers instead (`PackedPast`)
 """
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -81,13 +81,19 @@ def _memory(cache: GrowingMemory, past: PackedPast) -> Memory:
     return replace(cache.memory, key=key, value=value, prepared=prepared)
 
 
-def addresses_of(past: PackedPast | None) -> tuple[tuple[int, int, int], Any]:
-    """Where the blocks are, how many rows they have, and whose they are; what keeps that alive."""
+def addresses_of(
+    past: PackedPast | None, later: Sequence[Tensor] = ()
+) -> tuple[tuple[int, int, int], Any]:
+    """Where the blocks are, how many rows they have, and whose they are; what keeps that alive.
+
+    Args:
+        later: the blocks of further steps in the same call.
+    """
     if past is None or past.ancestors is None:
         return (0, 0, 0), None
-    count, ancestors = len(past.blocks), past.ancestors.contiguous()
-    at = (ctypes.c_int64 * count)(*(block.data_ptr() for block in past.blocks))
-    rows = (ctypes.c_int64 * count)(*(len(block) for block in past.blocks))
+    every, ancestors = [*past.blocks, *later], past.ancestors.contiguous()
+    at = (ctypes.c_int64 * len(every))(*(block.data_ptr() for block in every))
+    rows = (ctypes.c_int64 * len(every))(*(len(block) for block in every))
     return (ctypes.addressof(at), ctypes.addressof(rows), ancestors.data_ptr()), (
         at,
         rows,
