@@ -25,7 +25,8 @@ DECODERS = [
     Beam(1),
     Beam(3, n_best=2, max_extra=6),
     Beam(4, n_best=3, patience=1.0, length_penalty=0.6, penalty="gnmt", min_length=4),
-    Beam(2, bound="now", length_penalty=0.0, max_ratio=1.0),
+    Beam(2, bound="now", max_ratio=1.0),
+    Beam(2, n_best=2, length_penalty=0.0, max_ratio=3.0),
     Beam(5, n_best=5, patience=2.0, max_length=12),
 ]
 BY_PYTORCH = {"arsg(attention=content, reach=2)", "transformer(attention={'talking': True})"}
