@@ -5,11 +5,10 @@ a search that is under way (see `running`); none of them can see another.
 """
 
 import math
-from bisect import insort
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +18,8 @@ from torch.nn import functional as F
 from regard.attention import rows_of
 from regard.attention.mask import take
 from regard.decode.coverage import Covered
-from regard.decode.history import End, History
+from regard.decode.ended_hypotheses import Alive, Ended
+from regard.decode.history import History
 from regard.decode.hypothesis import Hypothesis
 from regard.decode.program.in_c import InC
 from regard.decode.program.search_in_c import StoppingRule, normalizers
@@ -51,14 +51,14 @@ class BeamSearch:
         self.history = History()
         self.active = torch.arange(len(self.tokens), device=self.tokens.device)
         each = zip(self.rows, request.limits, strict=True)
-        self.books = {n: _Book(beam, n, limit, request.gain) for n, limit in each}
+        self.books = {n: Ended(beam, n, limit, request.gain) for n, limit in each}
         self.at = -1  # the last step, counted from 0
         self._covered = Covered.of(request) if beam.coverage_penalty else None
         wanted = request.force_words
         self._must = None if wanted is None else Must(wanted, beam.beam_size, request.limits)
         self._read = self.tokens[..., None][..., :0]  # (n, width, t), kept for rules alone
         self._parents, self._width = self.tokens, 1
-        self._alive: _Alive
+        self._alive: Alive
 
     def steps(self, most: int) -> list[int]:
         """As `step`, or up to `most` steps in C, until a sentence is finished."""
@@ -83,7 +83,7 @@ class BeamSearch:
         first, self.decoding = self.at + 1, made.state
         for backs, ids, sums in zip(*(x.numpy() for x in made[:3]), strict=True):
             self.at += 1
-            self._alive = _Alive(backs, ids, sums, None)
+            self._alive = Alive(backs, ids, sums, None)
             self.history.append(self.rows, ids, backs, sums)
         ended = (made.end_parents >= 0).nonzero(as_tuple=True)
         found = (x.tolist() for x in (*ended[:2], made.end_parents[ended], made.end_totals[ended]))
@@ -106,7 +106,7 @@ class BeamSearch:
         totals = totals.masked_fill(tokens == EOS, -math.inf)  # too few that do not end
         bonus = None if self._covered is None else self._covered.look(self.beam.coverage_penalty)
         backs, ids, sums = (x.cpu().numpy() for x in (parents, tokens, totals))
-        self._alive = _Alive(backs, ids, sums, bonus)
+        self._alive = Alive(backs, ids, sums, bonus)
         self.history.append(self.rows, self._alive.tokens, self._alive.parents, self._alive.totals)
         self._end(best, ended, bonus)
         self._width = self.tokens.shape[1]
@@ -247,24 +247,11 @@ class BeamSearch:
             self.books[self.rows[row]].end(self.at, parent, total, extra)
 
 
-class _Alive(NamedTuple):
-    """The hypotheses that go on after a step.
-
-    Shapes:
-        (n, width) each; `extra` has the coverage penalty of each old slot
-    """
-
-    parents: Any
-    tokens: Any
-    totals: Any
-    extra: list[list[float]] | None
-
-
 def _so_far(
-    books: Sequence["_Book"],
+    books: Sequence["Ended"],
     history: History,
     step: int,
-    alive: _Alive,
+    alive: Alive,
     rows: Mapping[int, int],
 ) -> list[list[Hypothesis]]:
     """Each sentence's best after a step, given the rows of those that go on."""
@@ -326,75 +313,3 @@ def _force(best: _Best, start: Tensor, scores: Tensor, totals: Tensor) -> _Best:
         torch.where(free, best.parents, 0),
         torch.where(free, best.keys, only),
     )
-
-
-class _Book:
-    """The hypotheses of one sentence that have ended, best first.
-
-    Args:
-        limit: the most tokens.
-        gain: what rules may add to the score of a token.
-    """
-
-    start = 0
-    """The step at which the sentence began."""
-
-    def __init__(self, beam: "Beam", sentence: int, limit: int, gain: float = 0.0) -> None:
-        self.beam, self.sentence, self.limit, self.gain = beam, sentence, limit, gain
-        self.wanted = beam.n_best if beam.bound == "limit" else beam.beam_size
-        self.ended: list[End] = []
-        self.cut: list[End] = []
-        patience = 1.0 if beam.beam_size == 1 else beam.patience
-        self.enough = math.inf if patience is None else patience * beam.beam_size
-
-    def end(self, step: int, parent: int, total: float, extra: float) -> None:
-        """Enter a hypothesis that ended in EOS; among equals the earlier stays before."""
-        if total != -math.inf:
-            score = total / self.beam.normalizer(step - self.start + 1) + extra
-            end = End(self.sentence, step, parent, EOS, total, score)
-            insort(self.ended, end, key=lambda e: -e.score)
-
-    def closed(self, step: int, likeliest: float, alive: _Alive, row: int) -> bool:
-        """Whether the sentence is finished, given the hypotheses still alive."""
-        length = step - self.start + 1
-        if length >= self.limit:
-            self.cut = self._cut(step, alive, row)
-            return True
-        if likeliest == -math.inf or len(self.ended) >= self.enough:
-            return True
-        if len(self.ended) < self.wanted:
-            return False
-        return self._hope(likeliest, length) <= self.ended[self.wanted - 1].score
-
-    def _hope(self, best: float, length: int) -> float:
-        """The score that a hypothesis of this length may still have, the bound of the search."""
-        if self.beam.bound == "now":
-            return best / self.beam.normalizer(length)
-        if not self.gain:
-            return best / self.beam.normalizer(self.limit)
-        # Each token but the last, EOS, may gain; the best length then lies anywhere.
-        return max(
-            (best + self.gain * max(size - length - 1, 0)) / self.beam.normalizer(size)
-            for size in range(length + 1, self.limit + 1)
-        )
-
-    def so_far(self, step: int, alive: _Alive, row: int) -> list[End]:
-        """Up to `n_best` of those that have ended and those alive, ranked as if all ended here."""
-        each = [*self.ended, *self._cut(step, alive, row)]
-        return sorted(each, key=lambda e: -e.score)[: self.beam.n_best]
-
-    def _cut(self, step: int, alive: _Alive, row: int) -> list[End]:
-        """The hypotheses alive as ends, best first."""
-        score = self.beam.normalizer(step - self.start + 1)
-        own = zip(*(x[row].tolist() for x in alive[:3]), strict=True)
-        cut = [
-            End(self.sentence, step, parent, token, total, total / score + extra)
-            for parent, token, total in own
-            for extra in [0.0 if alive.extra is None else alive.extra[row][parent]]
-            if total != -math.inf
-        ]
-        return sorted(cut, key=lambda e: -e.score)
-
-    def best(self) -> list[End]:
-        """Give up to `n_best` ends: those in EOS before those that the limit cut."""
-        return (self.ended + self.cut)[: self.beam.n_best]

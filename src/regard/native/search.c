@@ -123,7 +123,7 @@ static void enter(const program_search *s, int64_t n, double score) {
     own[to] = score;
 }
 
-/* Whether a sentence is finished, as `_Book.closed` of decode/beam_search.py says it. */
+/* Whether a sentence is finished, as `Ended.closed` of decode/ended_hypotheses.py says it. */
 static int closed(const program_search *s, int64_t n, int64_t length, double likeliest) {
     if (length >= s->limits[n] || likeliest == -INFINITY || s->ended[n] >= s->enough) return 1;
     if (s->ended[n] < s->wanted) return 0;

@@ -17,8 +17,9 @@ from regard.decode.ensemble import Ensemble
 from regard.decode.program import model_state, recordings
 from regard.decode.program.explained import explanation
 from regard.decode.program.probes import SIZES
-from regard.decode.program.recorded_decoder import RecordedDecoder, say_watched
+from regard.decode.program.recorded_decoder import RecordedDecoder
 from regard.decode.program.recordings import recorded_form, unrecorded_reason
+from regard.decode.program.shown_weights import say_watched
 from regard.errors import RequestError
 from regard.models.luong import Luong
 from tests.decode.program.test_transformers import a_transformer, sources

@@ -1,11 +1,9 @@
 """A generator whose step is a recorded program, run by C."""
 
 import ctypes
-import logging
 import weakref
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -28,7 +26,7 @@ from regard.decode.program.search_in_c import (
     StoppingRule,
     steps_at_once,
 )
-from regard.decode.program.shown_weights import show
+from regard.decode.program.shown_weights import say_watched, show
 from regard.decode.program.staggered import Staggered, by_steps, joined, own_steps, unjoined_reason
 from regard.decode.program.step_values import (
     Host,
@@ -46,9 +44,7 @@ from regard.errors import RequestError
 from regard.native.gate import expect
 from regard.protocols import EOS, Decoding, Encoded, Inputs
 
-__all__ = ["RecordedDecoder", "say_watched"]
-
-log = logging.getLogger(__name__)
+__all__ = ["RecordedDecoder"]
 
 MOST_THREADS = 64
 
@@ -389,14 +385,3 @@ class RecordedDecoder(InC):
                 if x.dtype != self.lowered.program.dtypes[number]:
                     raise RuntimeError(f"{node.name} made {x.dtype} in the place of floats")
                 made.places.read(slot, x, shape[0] if own.space else shape[0] * shape[1])
-
-
-@lru_cache
-def say_watched(precision: str) -> None:
-    """Say once that steps which somebody watches are float32."""
-    if precision != "float32":
-        log.warning(
-            "decode.precision: %s shows no attention in this model; steps that are watched "
-            "have float32 weights",
-            precision,
-        )

@@ -29,10 +29,11 @@ from regard.decode.program.lowering import lower
 from regard.decode.program.model_state import ModelState, failure
 from regard.decode.program.probes import probes, states_after, words
 from regard.decode.program.readers import read, reader_of
-from regard.decode.program.recorded_decoder import RecordedDecoder, say_watched
+from regard.decode.program.recorded_decoder import RecordedDecoder
 from regard.decode.program.recorder import NotRecorded
 from regard.decode.program.replay import Program
 from regard.decode.program.rows import NotLowered
+from regard.decode.program.shown_weights import say_watched
 from regard.decode.program.structure import LIMIT, hooked, structure, unstable
 from regard.decode.program.tree import map_leaves
 from regard.decode.program.unify import recorded

@@ -182,7 +182,7 @@ class States:
         return lowered.made.get(made, lowered.entered.get(made, -1)), lowered.entered[given]
 
     def steps(self, binding: Binding, most: int) -> int:
-        """How many of so many steps the model takes in the same way, the first included."""
+        """How many of the next `most` steps the model takes in the same way."""
         for later in range(1, most):
             sizes = {s: n + later * (s in self.moving) for s, n in binding.sizes.items()}
             if not self._same_way(sizes):
@@ -269,7 +269,7 @@ class SearchInC:
         states: what one step leaves to the next.
         rule: when it ends.
         totals: (n, width) log-probabilities so far.
-        steps: at most so many.
+        steps: the most that it takes.
     """
 
     def __init__(

@@ -5,8 +5,10 @@ they are. Its program returns them beside the logits, and `show` passes them to 
 step that is watched needs no PyTorch.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
@@ -15,7 +17,9 @@ from regard.attention.call import Call
 from regard.attention.recording import Seen, note, scope, scopes
 from regard.decode.program.tree import Ref
 
-__all__ = ["AskedWeights", "ShownAttention", "named", "show"]
+__all__ = ["AskedWeights", "ShownAttention", "named", "say_watched", "show"]
+
+log = logging.getLogger(__name__)
 
 
 class ShownAttention(NamedTuple):
@@ -88,3 +92,14 @@ def show(model: nn.Module, attentions: Sequence[ShownAttention], weights: Sequen
             for name, index in one.scopes:
                 stack.enter_context(scope(name, index))
             note(owner, each)
+
+
+@lru_cache
+def say_watched(precision: str) -> None:
+    """Say once that steps which somebody watches are float32."""
+    if precision != "float32":
+        log.warning(
+            "decode.precision: %s shows no attention in this model; steps that are watched "
+            "have float32 weights",
+            precision,
+        )
