@@ -182,7 +182,7 @@ class Field(ABC):
 
     def dump(self) -> str:
         """The contents of its file."""
-        return json.dumps({"kind": self.kind, **self.state()}, ensure_ascii=False, indent=1)
+        return json.dumps({"kind": self.kind, **self.state()}, ensure_ascii=False, indent=0)
 
     def load(self, text: str, file: str) -> "Field":
         """This field as its file has it.

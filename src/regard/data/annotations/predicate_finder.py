@@ -25,7 +25,7 @@ EPOCHS = 5
 SEED = 1
 RARE = 2
 """Features that are there less often are left out."""
-SMALLEST = 0.7
+SMALLEST = 0.5
 """Weights nearer to 0 are left out; others are kept with one digit behind the point."""
 
 _DIGIT = re.compile(r"\d")
