@@ -59,7 +59,20 @@ PICTURES = {
         ("--kind", "cross"),
     ),
     "deepatt": Picture(
-        "roles-small", ("The committee gave the prize to a young writer from Ohio .",)
+        "tagging/deepatt-ffn-srl",
+        ("The committee gave the prize to a young writer from Ohio .",),
+        settings=(
+            "model.layers=3",
+            "model.mark=20",
+            "model.ffn_dim=480",
+            "data.vectors.most=8000",
+            "data.tokenizer.min_count=2",
+            "train.epochs=10",
+            "train.dtype=int7",
+        ),
+    ),
+    "highway-bilstm": Picture(
+        "roles-small", ("He said that the company will open two new offices in May .",)
     ),
     "abs": Picture("summarization/abs-headlines", (HEADLINE,)),
     "pointer-generator": Picture("summarization/pointer-generator-headlines", (HEADLINE,)),
