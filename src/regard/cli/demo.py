@@ -35,7 +35,10 @@ READERS = {
         "The first half hour is slow, and the jokes are old. Then the plot finds its feet. The last"
         " act is a lovely surprise, and the cast is superb throughout. I left with a smile.",
     ),
-    "roles-small": ("Who did what to whom", "The gardener gave a basket of apples to the children."),
+    "roles-small": (
+        "Who did what to whom",
+        "The gardener gave a basket of apples to the children.",
+    ),
     "parser-small": (
         "The tree of a sentence",
         "The old farmer sold his horses because he needed money.",
