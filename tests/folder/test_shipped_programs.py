@@ -37,6 +37,14 @@ def sentences(data):
     return [" ".join(x.rstrip(")") for x in tree.split() if x[0] != "(") for tree in trees]
 
 
+def clauses(data):
+    lines = [row for row in rows(data / "test.conll.gz") if not row.startswith("# doc")]
+    texts = [
+        [line.split()[0] for line in one.splitlines()] for one in "\n".join(lines).split("\n\n")
+    ]
+    return [" ".join(words) for words in texts if words]
+
+
 def documents(data):
     return [json.loads(row)["text"] for row in rows(data / "test.jsonl.gz")]
 
@@ -45,6 +53,7 @@ SOURCES = {
     "aspects-small": ("aspects", aspects),
     "parser-small": ("parsing", sentences),
     "relations-small": ("relation", relations),
+    "roles-small": ("srl", clauses),
 }
 
 
