@@ -233,8 +233,8 @@ def explain_failure(error: BaseException) -> tuple[str, int]:
         return place + said_of(error), RegardError.exit_code
     if isinstance(error, ModuleNotFoundError) and error.name == "torch":
         return (
-            "this needs PyTorch: pip install torch; without it, `regard predict` answers texts by "
-            "folders that have a program.json",
+            "this needs PyTorch: pip install torch; without it, `regard predict` and `regard "
+            "serve` answer texts by folders that have a program.json",
             RequestError.exit_code,
         )
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _EXTRAS:

@@ -1,7 +1,9 @@
 """`regard serve`: models over HTTP."""
 
+import importlib.util
 import logging
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +19,9 @@ from regard.system.extras import install
 __all__ = ["serve"]
 
 KEYS = "REGARD_SERVE_KEYS"
+WHOLE = ("fastapi", "uvicorn", "prometheus_client", "python_multipart")
+LIGHT = ("starlette", "uvicorn")
+"""Packages that a server needs, with PyTorch and without."""
 LOCAL = ("127.0.0.1", "localhost", "[::1]", "::1")
 
 
@@ -99,12 +104,21 @@ def serve(
     Logs are JSON lines on stderr. SIGTERM finishes what was accepted, then ends. A folder that
     changes is loaded again without a lost request. Routes: docs/howto/serve.md, and /docs.
 
+    Where PyTorch is not installed, folders with a program.json answer /predict by NumPy; other
+    routes say that they need PyTorch.
+
     Examples:
         regard serve de-en-small
         regard serve de-en-small reviews=runs/classification/han --port 9000
         regard serve de-en-small --host 0.0.0.0 --keys keys.txt --workers 4
     """
-    _check_extra()
+    light = importlib.util.find_spec("torch") is None
+    _check_extra(LIGHT if light else WHOLE)
+    if light and (workers > 1 or device != "cpu"):
+        raise RequestError(
+            "without PyTorch one process serves, on the CPU: leave out --workers "
+            "and --device, or pip install torch"
+        )
     there = device_named(device)
     if there != "cpu" and workers > 1:
         raise RequestError(
@@ -154,6 +168,12 @@ def serve(
     shown = f"[{address}]" if ":" in address else address
     ready = partial(_tell, f"http://{shown}:{number}", level)
     with listening:
+        if light:
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", str(threads))  # before NumPy is imported
+            from regard.serve.without_torch import serve as light_run
+
+            light_run(settings, [listening], level, ready)
+            return
         if workers == 1:
             from regard.serve.server import serve as run
 
@@ -171,11 +191,9 @@ def _tell(address: str, level: int) -> None:
         typer.echo(f"{address}  (Ctrl-C ends it)", err=True)
 
 
-def _check_extra() -> None:
-    from importlib.util import find_spec
-
-    for name in ("fastapi", "uvicorn", "prometheus_client", "python_multipart"):
-        if find_spec(name) is None:
+def _check_extra(names: Sequence[str]) -> None:
+    for name in names:
+        if importlib.util.find_spec(name) is None:
             raise RequestError(f"this needs {name}: {install('serve')}")
 
 

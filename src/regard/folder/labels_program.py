@@ -49,6 +49,17 @@ class LabelsProgram:
         self._temperature: float = stored["temperature"]
         self._sizes: Mapping[str, tuple[int, int | None]] = stored["sizes"]
 
+    writes = False
+
+    @property
+    def inputs(self) -> Sequence[str]:
+        """The names of its texts."""
+        return self._inputs
+
+    def changed(self, changes: Mapping[str, Any]) -> "LabelsProgram | None":
+        """Itself; None where settings of a decoder are given: it has none."""
+        return None if changes else self
+
     @classmethod
     def maker(
         cls, stored: Mapping[str, Any], changes: Mapping[str, Any]

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.folder.config import CONFIG
 from regard.folder.labels_program import LabelsProgram
@@ -20,13 +21,30 @@ from regard.runtime.answer import PlainPrediction
 from regard.runtime.stored_program import FORMAT, PROGRAM
 from regard.runtime.weights import read_weights
 
-__all__ = ["KINDS", "FolderProgram", "digest", "open_program"]
+__all__ = ["KINDS", "FolderProgram", "digest", "load_program", "open_program"]
 
 log = logging.getLogger(__name__)
 
 
 class FolderProgram(Protocol):
     """What answers the inputs of a folder's task."""
+
+    writes: bool
+    """Whether it writes text."""
+
+    @property
+    def inputs(self) -> Sequence[str]:
+        """The names of the inputs of an example."""
+        ...
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """What cuts its first input."""
+        ...
+
+    def changed(self, changes: Mapping[str, Any]) -> "FolderProgram | None":
+        """The same with other settings of the decoder; None where it lacks one."""
+        ...
 
     def predict(self, texts: Sequence[str]) -> list[PlainPrediction]:
         """Answer each text, in order.
@@ -55,21 +73,49 @@ def open_program(
         changes: settings of the decoder.
         n_best: how many outputs are given for each input.
     """
-    path = folder / PROGRAM
-    if not path.is_file():
+    if not (folder / PROGRAM).is_file():
         return None
     try:
-        return _opened(path, {**(changes or {}), **({"n_best": n_best} if n_best != 1 else {})})
+        return load_program(folder, changes, n_best)
+    except _Lacking:  # PyTorch has these settings, or says what is wrong with them
+        return None
     except RegardError as error:
-        log.info("%s is not used: %s", path, error)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        said = f"{type(error).__name__}: {error}; export the program again"
-        log.info("%s is not used: %s", path, said)
+        log.info("%s", error)
     return None
 
 
-def _opened(path: Path, changes: Mapping[str, Any]) -> FolderProgram | None:
-    """The program of a file, if it has these settings; what is raised says why it is not used."""
+def load_program(
+    folder: Path, changes: Mapping[str, Any] | None = None, n_best: int = 1
+) -> FolderProgram:
+    """The program of a folder.
+
+    Args:
+        changes, n_best: as for `open_program`.
+
+    Raises:
+        RegardError: there is none, it lacks a setting, or it belongs to other files.
+    """
+    path = folder / PROGRAM
+    if not path.is_file():
+        raise RegardError(f"{folder.name} has no {PROGRAM}: `regard export --to program` writes it")
+    told = {**(changes or {}), **({"n_best": n_best} if n_best != 1 else {})}
+    try:
+        return _opened(path, told)
+    except _Lacking:
+        raise
+    except RegardError as error:
+        raise RegardError(f"{path} is not used: {error}") from None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        said = f"{type(error).__name__}: {error}; export the program again"
+        raise RegardError(f"{path} is not used: {said}") from None
+
+
+class _Lacking(RegardError):
+    """The program lacks a setting, or the setting is invalid."""
+
+
+def _opened(path: Path, changes: Mapping[str, Any]) -> FolderProgram:
+    """The program of a file; what is raised says why it is not used."""
     folder, stored = path.parent, json.loads(path.read_text("utf-8"))
     if stored["format"] != FORMAT:
         raise RegardError(f"expected format {FORMAT}, got {stored['format']}")
@@ -78,7 +124,7 @@ def _opened(path: Path, changes: Mapping[str, Any]) -> FolderProgram | None:
             raise RegardError(f"{name} is another one; export the program again")
     make = KINDS[stored["kind"]].maker(stored, changes)
     if make is None:
-        return None
+        raise _Lacking(f"{path} lacks {', '.join(changes)}, or such a value of it")
     weights = read_weights(folder, json.loads((folder / CONFIG).read_text("utf-8"))["weights"])
     if weights is None:
         raise RegardError(f"the weights are not those of {CONFIG}")

@@ -49,7 +49,7 @@ class TagsProgram:
         if stored["characters"]:
             both = json.loads(text)
             text, letters = json.dumps(both["tokenizer"]), both["letters"]
-        self._tokenizer = Tokenizer.from_json(text)
+        self.tokenizer = Tokenizer.from_json(text)
         self._letters = {letter: i for i, letter in enumerate(letters, UNK + 1)}
         self._marks: bool = stored["marks"]
         self._finder: PredicateFinder | None = None
@@ -67,6 +67,17 @@ class TagsProgram:
         if stored["constraints"]:
             self._rules = TagChain(*allowed(self._tags, self._learned_as or self._scheme))
         self._most: int | None = stored["most"]
+
+    writes = False
+
+    @property
+    def inputs(self) -> Sequence[str]:
+        """The words, and which of them are marked where the model reads that."""
+        return ("text", "predicate") if self._marks else ("text",)
+
+    def changed(self, changes: Mapping[str, Any]) -> "TagsProgram | None":
+        """Itself; None where settings of a decoder are given: it has none."""
+        return None if changes else self
 
     @classmethod
     def maker(
@@ -122,7 +133,7 @@ class TagsProgram:
                     read[place] = self._read(text)
                 except ValueError as error:
                     found[place] = PlainPrediction(text, "", refused=str(error))
-        rows = self._tokenizer.encode_all([text for text, _ in read.values()])
+        rows = self.tokenizer.encode_all([text for text, _ in read.values()])
         ids = {place: row.tolist() for place, row in zip(read, rows, strict=True)}
         for place, (text, _) in read.items():
             if len(ids[place]) != len(text.split()):
@@ -130,7 +141,7 @@ class TagsProgram:
             if self._most is not None and len(ids[place]) > self._most:
                 raise BeyondProgram(f"its texts have at most {self._most} words")
         pairs = [(text, ids[place]) for place, (text, _) in read.items()]
-        warn_unknown(pairs, self._tokenizer, len(pairs))
+        warn_unknown(pairs, self.tokenizer, len(pairs))
         for place, (text, marks) in read.items():
             found[place] = self._tag(texts[place], text, ids[place], marks)
         return found

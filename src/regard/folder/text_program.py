@@ -1,7 +1,8 @@
 """The program of a model that reads a text and writes one: two graphs and a search."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from copy import copy
+from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,27 @@ class TextProgram:
         self._symbols: TreeSymbols | None = None
         if self._trees and stored["trees"]["constrained"]:
             self._symbols = TreeSymbols(self._target.vocabulary)
+
+    writes = True
+
+    @property
+    def inputs(self) -> Sequence[str]:
+        """The source."""
+        return ("source",)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """That of the source."""
+        return self._source
+
+    def changed(self, changes: Mapping[str, Any]) -> "TextProgram | None":
+        """The same with other settings of the search; None where it lacks one of them."""
+        settings = _settings(asdict(self.settings), changes)
+        if settings is None:
+            return None
+        made = copy(self)
+        made.settings = settings
+        return made
 
     @classmethod
     def maker(

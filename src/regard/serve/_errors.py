@@ -1,13 +1,8 @@
 """What a request is refused with: a status, one sentence, and when to come again."""
 
-from collections.abc import Mapping
-from typing import Any
+from regard.errors import RegardError, RequestError
 
-from pydantic import ValidationError
-
-from regard.errors import RegardError, RequestError, nearest
-
-__all__ = ["Refusal", "ServerError", "busy", "explained", "sentence_of"]
+__all__ = ["Refusal", "ServerError", "busy", "explained"]
 
 
 class Refusal(RegardError):
@@ -61,46 +56,3 @@ def explained(error: BaseException) -> Refusal:
     if isinstance(error, RegardError):
         return Refusal(500, str(error))
     return Refusal(500, "something went wrong in the server; its log has the particulars")
-
-
-def sentence_of(error: ValidationError, known: Mapping[str, Any]) -> str:
-    """The first thing that is wrong with a request, and how many more there are.
-
-    Args:
-        known: the keys that the request may have.
-    """
-    found = error.errors(include_url=False, include_context=False)
-    found.sort(key=lambda one: one["type"] != "extra_forbidden")  # a wrong name explains the rest
-    same = [one for one in found if one["loc"][:1] == found[0]["loc"][:1]]
-    # Of several kinds that a value may have, what got furthest was meant.
-    first, more = max(same, key=lambda one: len(one["loc"])), len({e["loc"][:1] for e in found}) - 1
-    where = _place(first["loc"])
-    said = first["msg"][:1].lower() + first["msg"][1:]
-    if first["type"] == "json_invalid":
-        return f"the body is no JSON: {said.removeprefix('invalid JSON: ')}"
-    if first["type"] == "extra_forbidden":
-        last = str(first["loc"][-1])
-        return f"there is no key {where!r}: {nearest(last, known)}"
-    if first["type"] == "missing":
-        sentence = f"{where} is missing"
-    elif not where:
-        sentence = f"the body: {said}"
-    else:
-        sentence = f"{where}: {said}, got {_short(first['input'])}"
-    return sentence + (f" (and {more} more)" if more > 0 else "")
-
-
-def _place(loc: tuple[int | str, ...]) -> str:
-    """`pairs[3].output`; the kinds of a union, which pydantic names too, are left out."""
-    place = ""
-    for part in loc:
-        if isinstance(part, int):
-            place += f"[{part}]"
-        elif part.isidentifier() and part not in ("str", "int", "float", "bool"):
-            place += f".{part}" if place else part
-    return place[:80]
-
-
-def _short(value: Any) -> str:
-    found = repr(value)
-    return found if len(found) <= 60 else f"{found[:50]}…"

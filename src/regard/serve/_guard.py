@@ -9,12 +9,14 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.serve._errors import Refusal, explained
 from regard.serve._logs import requests
-from regard.serve._metrics import Metrics
 from regard.serve.settings import Limits, Settings
+
+if TYPE_CHECKING:
+    from regard.serve._metrics import Metrics
 
 __all__ = ["Gate", "Guard", "noting"]
 
@@ -52,7 +54,7 @@ def noting(scope: Scope, **about: Any) -> None:
 class Guard:
     """An ASGI application around another one."""
 
-    def __init__(self, app: Any, settings: Settings, gate: Gate, metrics: Metrics) -> None:
+    def __init__(self, app: Any, settings: Settings, gate: Gate, metrics: "Metrics") -> None:
         self.app, self.settings, self.gate, self.metrics = app, settings, gate, metrics
         self._keys = [key.encode() for key in settings.keys]
         self._hosts = {host.lower() for host in settings.hosts}

@@ -28,9 +28,6 @@ __all__ = ["Looking", "Predicting", "Scoring", "check_decode", "plain", "shown_i
 Settings = tuple[tuple[str, Any], ...]
 _COUNT = itertools.count()
 
-COUNTED = ("min_length", "max_length", "max_extra")
-"""Settings of decoders that are lengths."""
-
 
 def check_decode(served: Served, n_best: int, decode: Mapping[str, Any], limits: Limits) -> None:
     """Refuse settings of a decoder that a request may not have, before anything waits.
@@ -38,19 +35,7 @@ def check_decode(served: Served, n_best: int, decode: Mapping[str, Any], limits:
     Raises:
         RequestError: an unknown one, one that asks for too much, or the task writes no text.
     """
-    widest = {"n_best": n_best, "beam_size": decode.get("beam_size", 1)}
-    for name, value in widest.items():
-        if isinstance(value, int) and value > limits.beam:
-            raise RequestError(f"{name}: at most {limits.beam} here, got {value}")
-    for name in COUNTED:
-        value = decode.get(name)
-        if isinstance(value, int | float) and value > limits.output:
-            raise RequestError(f"decode.{name}: at most {limits.output} here, got {value}")
-    ratio = decode.get("max_ratio")
-    if isinstance(ratio, int | float) and ratio > 10:
-        raise RequestError(f"decode.max_ratio: at most 10 here, got {ratio}")
-    if "precision" in decode:
-        raise RequestError("decode.precision: the server's is used; leave it out")
+    limits.check_decode(n_best, decode)
     served.loaded.with_decoder(n_best, **decode)
 
 

@@ -12,41 +12,18 @@ from pydantic import BaseModel, ValidationError
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from regard.serve._errors import Refusal, sentence_of
+from regard.errors import nearest
+from regard.serve._content import kind_of
+from regard.serve._errors import Refusal
 from regard.serve.settings import Limits
 
-__all__ = ["kind_of", "lines_of", "one_of", "read"]
+__all__ = ["lines_of", "one_of", "read"]
 
 Shape = TypeVar("Shape", bound=BaseModel)
 
-LINES = frozenset({"application/x-ndjson", "application/jsonl", "application/ndjson"})
-BYTES = frozenset({"application/octet-stream"})
 SEVERAL = frozenset({"force_words", "bad_words", "inputs", "keep"})
 FIELDS = 64
 """Fields of a form that are no files."""
-
-
-def kind_of(request: Request) -> str:
-    """Its content type without parameters: "json", "lines", "form" or "bytes".
-
-    Raises:
-        Refusal: 415, another one.
-    """
-    given = request.headers.get("content-type", "application/json")
-    kind = given.partition(";")[0].strip().lower()
-    if kind == "application/json" or kind.endswith("+json"):
-        return "json"
-    if kind in LINES:
-        return "lines"
-    if kind == "multipart/form-data":
-        return "form"
-    if kind in BYTES or kind.startswith(("image/", "audio/")):
-        return "bytes"
-    raise Refusal(
-        415,
-        f"content type {kind[:60]!r}: expected application/json, application/x-ndjson,"
-        " multipart/form-data, image/*, audio/* or application/octet-stream",
-    )
 
 
 async def read(request: Request, shape: type[Shape], limits: Limits, file: str = "") -> Shape:
@@ -107,7 +84,7 @@ def one_of(content: bytes, shape: type[Shape]) -> Shape:
     try:
         return shape.model_validate_json(content or b" ", strict=True)
     except ValidationError as error:
-        raise Refusal(422, sentence_of(error, shape.model_fields)) from None
+        raise Refusal(422, _sentence_of(error, shape.model_fields)) from None
 
 
 def _line(line: bytes, common: Mapping[str, Any], shape: type[Shape]) -> Shape:
@@ -131,7 +108,7 @@ def _checked(values: Mapping[str, Any], shape: type[Shape]) -> Shape:
     try:
         return shape.model_validate(values)
     except ValidationError as error:
-        raise Refusal(422, sentence_of(error, shape.model_fields)) from None
+        raise Refusal(422, _sentence_of(error, shape.model_fields)) from None
 
 
 def _of_query(request: Request) -> dict[str, Any]:
@@ -210,3 +187,46 @@ def _url(content: bytes, kind: str, several: bool = False) -> str:
     kind = kind.partition(";")[0].strip().lower()
     named = kind if kind.replace("/", "").replace("-", "").isalnum() else ""
     return f"data:{named};base64,{base64.b64encode(content).decode()}"
+
+
+def _sentence_of(error: ValidationError, known: Mapping[str, Any]) -> str:
+    """The first thing that is wrong with a request, and how many more there are.
+
+    Args:
+        known: the keys that the request may have.
+    """
+    found = error.errors(include_url=False, include_context=False)
+    found.sort(key=lambda one: one["type"] != "extra_forbidden")  # a wrong name explains the rest
+    same = [one for one in found if one["loc"][:1] == found[0]["loc"][:1]]
+    # Of several kinds that a value may have, what got furthest was meant.
+    first, more = max(same, key=lambda one: len(one["loc"])), len({e["loc"][:1] for e in found}) - 1
+    where = _place(first["loc"])
+    said = first["msg"][:1].lower() + first["msg"][1:]
+    if first["type"] == "json_invalid":
+        return f"the body is no JSON: {said.removeprefix('invalid JSON: ')}"
+    if first["type"] == "extra_forbidden":
+        last = str(first["loc"][-1])
+        return f"there is no key {where!r}: {nearest(last, known)}"
+    if first["type"] == "missing":
+        sentence = f"{where} is missing"
+    elif not where:
+        sentence = f"the body: {said}"
+    else:
+        sentence = f"{where}: {said}, got {_short(first['input'])}"
+    return sentence + (f" (and {more} more)" if more > 0 else "")
+
+
+def _place(loc: tuple[int | str, ...]) -> str:
+    """`pairs[3].output`; the kinds of a union, which pydantic names too, are left out."""
+    place = ""
+    for part in loc:
+        if isinstance(part, int):
+            place += f"[{part}]"
+        elif part.isidentifier() and part not in ("str", "int", "float", "bool"):
+            place += f".{part}" if place else part
+    return place[:80]
+
+
+def _short(value: Any) -> str:
+    found = repr(value)
+    return found if len(found) <= 60 else f"{found[:50]}…"

@@ -15,6 +15,7 @@ from regard import __version__
 from regard.errors import RequestError
 from regard.serve import _playground
 from regard.serve import _schemas as shapes
+from regard.serve._content import as_json, kind_of
 from regard.serve._docs_page import docs_page
 from regard.serve._errors import Refusal, explained
 from regard.serve._guard import Guard
@@ -22,9 +23,9 @@ from regard.serve._job import Job
 from regard.serve._metrics import KIND
 from regard.serve._models import Models
 from regard.serve._operations import plain
-from regard.serve._request_bodies import kind_of, lines_of, read
+from regard.serve._request_bodies import lines_of, read
 from regard.serve._sample_inputs import as_input
-from regard.serve._service import Service, abandon, as_json, events
+from regard.serve._service import Service, abandon, events
 from regard.serve.settings import Settings
 
 __all__ = ["build"]

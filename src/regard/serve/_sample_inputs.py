@@ -1,11 +1,14 @@
 """Inputs to try a model on: those of its task that it can read."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from regard.data.text.cells import BETWEEN
 from regard.errors import RequestError
-from regard.folder.loaded import Loaded
+
+if TYPE_CHECKING:
+    from regard.folder.loaded import Loaded
 
 __all__ = ["as_input", "examples_of", "labels_of"]
 
@@ -79,20 +82,24 @@ def as_input(task: str, cells: Sequence[str]) -> str:
     return BETWEEN_OF.get(task, f" {BETWEEN} ").join(cells)
 
 
-def labels_of(loaded: Loaded, name: str) -> list[str]:
+def labels_of(config: Mapping[str, Any], name: str) -> list[str]:
     """What the boxes of a page's inputs are called; none where the names of the inputs do.
 
     A translator's has its language, where a column of its data names that, or the translator's name
     begins with it, as `de-en-small` does.
+
+    Args:
+        config: of its folder.
+        name: under which it is served.
     """
-    columns = loaded.config.get("data", {}).get("columns") or {}
+    columns = config.get("data", {}).get("columns") or {}
     named = re.match(r"([a-z]{2})-[a-z]{2}\b", name)
     codes = [str(columns.get("source", "")), named[1] if named else ""]
     language = next((LANGUAGES[code] for code in codes if code in LANGUAGES), "")
-    return [f"{language} text"] if loaded.task.name == "translation" and language else []
+    return [f"{language} text"] if config["task"]["name"] == "translation" and language else []
 
 
-def examples_of(loaded: Loaded, size: Callable[[str], int]) -> list[list[str]]:
+def examples_of(loaded: "Loaded", size: Callable[[str], int]) -> list[list[str]]:
     """A few examples that this model can read, each the texts of its inputs.
 
     Args:
@@ -114,7 +121,7 @@ def examples_of(loaded: Loaded, size: Callable[[str], int]) -> list[list[str]]:
     return [[*cells] for cells, one in zip(given, answers, strict=True) if not one.refused]
 
 
-def _sentences(loaded: Loaded, size: Callable[[str], int]) -> Sequence[str]:
+def _sentences(loaded: "Loaded", size: Callable[[str], int]) -> Sequence[str]:
     """Sentences of the language that a translator reads.
 
     Where its data do not name that one, it is another than what it writes: Chinese for a tokenizer

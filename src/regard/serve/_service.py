@@ -1,7 +1,6 @@
 """From what is asked to jobs and their answers; everything that routes have in common."""
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from regard.errors import RequestError
 from regard.inference.placeholders import signs
 from regard.serve import _schemas as shapes
 from regard.serve._batcher import Batcher
+from regard.serve._content import as_json, check_writable
 from regard.serve._errors import Refusal
 from regard.serve._guard import Gate, noting
 from regard.serve._job import Job, TextWork
@@ -23,14 +23,8 @@ from regard.serve._models import Models, Served
 from regard.serve._operations import Looking, Predicting, Scoring, check_decode
 from regard.serve._streams import Streams
 from regard.serve.settings import Settings
-from regard.system.plain_json import plain_value
 
-__all__ = ["Service", "abandon", "as_json", "events"]
-
-
-def as_json(value: Any) -> bytes:
-    """Plain values, without NaN."""
-    return json.dumps(plain_value(value), ensure_ascii=False).encode()
+__all__ = ["Service", "abandon", "events"]
 
 
 async def left(request: Request) -> None:
@@ -93,7 +87,7 @@ class Service:
         work = Scoring(served, tokens=self.settings.batch_tokens, **more)
         outputs = [pair.output for pair in pairs]
         for number, output in enumerate(outputs):
-            _writable(output, f"pairs[{number}].output")
+            check_writable(output, f"pairs[{number}].output")
         return self._jobs(served, work, [pair.input for pair in pairs], outputs, "pairs")
 
     def looking(self, served: Served, asked: shapes.LookBody) -> list[Job]:
@@ -104,7 +98,7 @@ class Service:
                 f"hypothesis: at most {self.settings.limits.beam} here, got {asked.hypothesis}"
             )
         if asked.target is not None:
-            _writable(asked.target, "target")
+            check_writable(asked.target, "target")
         return self._jobs(served, Looking(served, **more), [asked.input], [None], "input")
 
     def streaming(self, request: Request, asked: shapes.StreamBody) -> AsyncIterator[Any]:
@@ -136,7 +130,7 @@ class Service:
         made = [DecodingRequest.of({**common, "prefix": one}) for one in each]
         for name, own in {"prefix": each, **common}.items():
             for one in own or ():
-                _writable(one or "", name)
+                check_writable(one or "", name)
         task, names = served.loaded.task, frozenset().union(*(one.names for one in made))
         task.check_options(sorted(names - {"keep"} | ({"prefix"} if prefix is not None else set())))
         if "keep" in names:
@@ -158,7 +152,7 @@ class Service:
             raise Refusal(413, f"{key}: {len(texts)} at once, at most {limits.texts}; send fewer")
         files = served.loaded.task.reads_files
         for number, text in enumerate(texts):
-            _writable(text, f"{key}[{number}]" if len(texts) > 1 else key)
+            check_writable(text, f"{key}[{number}]" if len(texts) > 1 else key)
             if files and text.strip() and not text.startswith(URL):
                 raise Refusal(
                     422,
@@ -224,15 +218,6 @@ def abandon(jobs: Sequence[Job]) -> None:
     """Nobody waits for what has no answer yet."""
     for job in jobs:
         job.answer.cancel()
-
-
-def _writable(text: str, where: str) -> None:
-    """Refuse text that no file can hold."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        half = ascii(text[error.start])
-        raise Refusal(422, f"{where}: text with half of a surrogate pair, {half}") from None
 
 
 def events(kind: str, value: Mapping[str, Any]) -> bytes:

@@ -6,18 +6,19 @@ import signal
 import socket
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
 from regard.serve._connections import AT_ONCE, BACKLOG, Keeper, room
 from regard.serve._guard import Gate
 from regard.serve._logs import start_logging
-from regard.serve._models import Models
-from regard.serve._routes import build
 from regard.serve.settings import Settings
 
-__all__ = ["Server", "serve"]
+if TYPE_CHECKING:
+    from regard.serve._models import Models
+
+__all__ = ["Server", "run", "serve"]
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +90,7 @@ class Server(uvicorn.Server):
 def serve(
     settings: Settings,
     sockets: list[socket.socket],
-    models: Models | None = None,
+    models: "Models | None" = None,
     level: int = logging.INFO,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
@@ -98,8 +99,21 @@ def serve(
     Args:
         ready: called when models are loaded and connections are taken.
     """
+    from regard.serve._routes import build
+
     start_logging(level)
     app = build(settings, models)
+    run(app, app.state.service.gate, settings, sockets, ready)
+
+
+def run(
+    app: Any,
+    gate: Gate,
+    settings: Settings,
+    sockets: list[socket.socket],
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve an ASGI application until a signal comes; see `serve`."""
     options: dict[str, Any] = {}
     if settings.proxy:
         options = {"forwarded_allow_ips": ",".join(settings.proxy)}
@@ -115,6 +129,6 @@ def serve(
         timeout_graceful_shutdown=max(1, round(settings.limits.seconds)),
         **options,
     )
-    server = Server(config, settings, app.state.service.gate, ready)
+    server = Server(config, settings, gate, ready)
     server.run(sockets=sockets)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,13 +1,17 @@
 """What a server is told: its limits, and everything else. Imports nothing heavy."""
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from regard.errors import RequestError
 
 __all__ = ["Limits", "Settings", "bound", "named"]
+
+COUNTED = ("min_length", "max_length", "max_extra")
+"""Settings of decoders that are lengths."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,26 @@ class Limits:
                 raise RequestError(
                     f"--max-{one.name}: expected a number above 0, got {getattr(self, one.name)}"
                 )
+
+    def check_decode(self, n_best: int, decode: Mapping[str, Any]) -> None:
+        """Refuse settings of a request's decoder that ask for too much.
+
+        Raises:
+            RequestError: one does.
+        """
+        widest = {"n_best": n_best, "beam_size": decode.get("beam_size", 1)}
+        for name, value in widest.items():
+            if isinstance(value, int) and value > self.beam:
+                raise RequestError(f"{name}: at most {self.beam} here, got {value}")
+        for name in COUNTED:
+            value = decode.get(name)
+            if isinstance(value, int | float) and value > self.output:
+                raise RequestError(f"decode.{name}: at most {self.output} here, got {value}")
+        ratio = decode.get("max_ratio")
+        if isinstance(ratio, int | float) and ratio > 10:
+            raise RequestError(f"decode.max_ratio: at most 10 here, got {ratio}")
+        if "precision" in decode:
+            raise RequestError("decode.precision: the server's is used; leave it out")
 
 
 @dataclass(frozen=True)
