@@ -182,7 +182,7 @@ def test_a_folder_written_again_has_its_program(folder, tmp_path):
 
 
 REFUSED = {
-    "another task": ("cloze-small", "expected a model that writes, labels or tags texts, got one"),
+    "another task": ("handwriting-small", "images has its own `reads_files`"),
     "files": ("emoji-small", "captioning has its own `"),
 }
 

@@ -45,15 +45,36 @@ def clauses(data):
     return [" ".join(words) for words in texts if words]
 
 
+def questions(data):
+    every = "\n".join(rows(data / "CN_test.txt.gz")).strip().split("\n\n")
+    return [one.strip() for one in every]
+
+
+def stories(data):
+    found = []
+    for path in sorted(data.glob("*_test.txt.gz")):
+        story = []
+        for row in rows(path)[:60]:
+            number, _, text = row.partition(" ")
+            story = [] if number == "1" else story
+            if "\t" in text:
+                found.append(" ".join([*story, text.partition("\t")[0]]))
+            else:
+                story.append(text)
+    return found[::2]
+
+
 def documents(data):
     return [json.loads(row)["text"] for row in rows(data / "test.jsonl.gz")]
 
 
 SOURCES = {
     "aspects-small": ("aspects", aspects),
+    "cloze-small": ("cloze", questions),
     "parser-small": ("parsing", sentences),
     "relations-small": ("relation", relations),
     "roles-small": ("srl", clauses),
+    "stories-small": ("babi", stories),
 }
 
 

@@ -56,9 +56,9 @@ CASES = {
     **{f"{name} over rows": (name, [X, real(4)], {}, 1) for name in ("Add", "Mul", "Max")},
     **{f"{name} of truths": (name, [MASK, Y > 0], {}, 1) for name in ("And", "Or", "Xor")},
     **{f"{name} of axes": (name, [X], {"axes": [1], "keepdims": 0}, 1) for name in (
-        "ReduceMax", "ReduceMin", "ReduceMean", "ReduceL2")},
+        "ReduceMax", "ReduceMin", "ReduceMean", "ReduceL2", "ReduceLogSumExp")},
     **{f"{name} of all": (name, [X], {"axes": [0, 1], "keepdims": 1}, 1) for name in (
-        "ReduceMax", "ReduceMin", "ReduceMean", "ReduceL2")},
+        "ReduceMax", "ReduceMin", "ReduceMean", "ReduceL2", "ReduceLogSumExp")},
     **{f"{name} with axis": (name, [X], {"axis": 1, "keepdims": k}, 1)
        for k, name in enumerate(("ArgMax", "ArgMin"))},
     **{f"{name}, axis 0": (name, [X], {"axis": 0}, 1) for name in ("Softmax", "LogSoftmax")},

@@ -14,7 +14,7 @@ from regard.errors import RequestError
 if TYPE_CHECKING:
     from regard.folder.loaded import Loaded
 
-__all__ = ["inputs_of", "plain_lines"]
+__all__ = ["inputs_of", "joined", "plain_lines"]
 
 CONTROLS = {*range(32)} - set(b"\t\n\v\f\r\x1b")
 """Bytes that no text has."""
@@ -57,11 +57,11 @@ def inputs_of(
         )
     if texts and texts != ["-"]:
         each = map(_given, texts) if loaded.task.reads_files else plain_lines(texts)
-        return _joined(each, loaded.task.join)
+        return joined(each, loaded.task.join)
     if source is None or source == "-":
-        return _joined(_standard(loaded.task.reads_files), loaded.task.join)
+        return joined(_standard(loaded.task.reads_files), loaded.task.join)
     if kind == TEXT:  # an input may be several lines
-        return _joined(_of_file(Path(source), loaded.task.reads_files), loaded.task.join)
+        return joined(_of_file(Path(source), loaded.task.reads_files), loaded.task.join)
     return _of_rows(Path(source), kind, loaded, columns or {})
 
 
@@ -196,9 +196,7 @@ def _given(text: str) -> Line:
     return Line(text)
 
 
-def _joined(
-    lines: Iterator[Line], join: Callable[[Iterator[str]], Iterator[str]]
-) -> Iterator[Line]:
+def joined(lines: Iterator[Line], join: Callable[[Iterator[str]], Iterator[str]]) -> Iterator[Line]:
     """Inputs of several lines, as the task joins them; refused lines stay by themselves."""
     refused: list[Line] = []
 

@@ -20,7 +20,7 @@ from regard.cli._folder import (
     named_columns,
     open_folder,
 )
-from regard.cli._inputs import inputs_of, plain_lines
+from regard.cli._inputs import inputs_of, joined, plain_lines
 from regard.cli._light import LightAnswers, program_for
 from regard.cli._progress import counted
 from regard.cli._shards import (
@@ -221,7 +221,7 @@ def predict(
             def model() -> "Loaded":
                 return stack.enter_context(counted(opened(), "lines", quiet=sys.stdout.isatty()))
 
-            given = plain_lines(texts)
+            given = joined(plain_lines(texts), light.join)
             answer: Answering = LightAnswers(light, model, waits=not texts and sys.stdin.isatty())
         else:
             from regard.decode.request import DecodingRequest

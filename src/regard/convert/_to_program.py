@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard import __version__
 from regard.convert._program_of_labels import labels_program
+from regard.convert._program_of_passages import reading_program, stories_program
 from regard.convert._program_of_tags import tags_program
 from regard.convert._program_parts import check_task, tokenizer_file
 from regard.convert._readme import longest
@@ -33,6 +34,8 @@ from regard.system.plain_json import read_object
 from regard.tasks.generation.base import Generation
 from regard.tasks.generation.parsing import Parsing
 from regard.tasks.labels.base import Labeling
+from regard.tasks.memory.memory import MemoryQA
+from regard.tasks.reading.reading import Reading
 from regard.tasks.tags.tagging import Tagging
 
 if TYPE_CHECKING:
@@ -89,10 +92,15 @@ def program_of(loaded: "Loaded") -> str:
         made = labels_program(loaded, names)
     elif isinstance(loaded.task, Tagging):
         made = tags_program(loaded, names)
+    elif isinstance(loaded.task, Reading):
+        made = reading_program(loaded, names)
+    elif isinstance(loaded.task, MemoryQA):
+        made = stories_program(loaded, names)
     else:
         task = loaded.task.name
         raise RequestError(
-            f"program: expected a model that writes, labels or tags texts, got one for {task}"
+            "program: expected a model that writes, labels or tags texts, or answers questions "
+            f"about texts, got one for {task}"
         )
     files = sorted({CONFIG, *made.pop("belongs")})
     head = {

@@ -1,6 +1,6 @@
 """The program of a model that gives one label to a text or a pair of texts: one graph."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from regard.runtime.labels import ranked_labels, softmax_of
 from regard.runtime.ngram_bags import NgramBag
 from regard.runtime.operators import Array
 from regard.runtime.special_ids import EOS, PAD
-from regard.runtime.stored_program import BeyondProgram, graph_of
+from regard.runtime.stored_program import fit, graph_of
 
 __all__ = ["LabelsProgram"]
 
@@ -60,6 +60,10 @@ class LabelsProgram:
         """Itself; None where settings of a decoder are given: it has none."""
         return None if changes else self
 
+    def join(self, lines: Iterator[str]) -> Iterator[str]:
+        """A line is an input."""
+        return lines
+
     @classmethod
     def maker(
         cls, stored: Mapping[str, Any], changes: Mapping[str, Any]
@@ -87,7 +91,7 @@ class LabelsProgram:
                 pairs = [(values[place][k], own[k][0]) for place, own in rows.items()]
                 warn_unknown(pairs, self.tokenizer, len(pairs))
             for own in rows.values():
-                self._fit(name, own[k])
+                fit(name, sum(map(len, own[k])) + len(self.end), self._sizes[name])
         for place, given in rows.items():
             found[place] = self._label(texts[place], given)
         return found
@@ -133,13 +137,6 @@ class LabelsProgram:
             return ids
         every = self.tokenizer.encode_all(sentences_of(text, self._sentences))
         return [row for ids in every if (row := ids.tolist())]
-
-    def _fit(self, name: str, rows: Rows) -> None:
-        low, high = self._sizes[name]
-        size = sum(map(len, rows)) + len(self.end)
-        if size < low or (high is not None and size > high):
-            most = "" if high is None else f", at most {high}"
-            raise BeyondProgram(f"its {name} has at least {low} tokens{most}")
 
     def _label(self, text: str, rows: Sequence[Rows]) -> PlainPrediction:
         probabilities = softmax_of(self.logits(rows), self._temperature)

@@ -7,7 +7,7 @@ from other files.
 import hashlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +15,8 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.folder.config import CONFIG
 from regard.folder.labels_program import LabelsProgram
+from regard.folder.reading_program import ReadingProgram
+from regard.folder.stories_program import StoriesProgram
 from regard.folder.tags_program import TagsProgram
 from regard.folder.text_program import TextProgram
 from regard.runtime.answer import PlainPrediction
@@ -42,6 +44,10 @@ class FolderProgram(Protocol):
         """What cuts its first input."""
         ...
 
+    def join(self, lines: Iterator[str]) -> Iterator[str]:
+        """Single inputs of lines."""
+        ...
+
     def changed(self, changes: Mapping[str, Any]) -> "FolderProgram | None":
         """The same with other settings of the decoder; None where it lacks one."""
         ...
@@ -55,7 +61,13 @@ class FolderProgram(Protocol):
         ...
 
 
-KINDS: Mapping[str, Any] = {"text": TextProgram, "labels": LabelsProgram, "tags": TagsProgram}
+KINDS: Mapping[str, Any] = {
+    "text": TextProgram,
+    "labels": LabelsProgram,
+    "tags": TagsProgram,
+    "reading": ReadingProgram,
+    "stories": StoriesProgram,
+}
 """The classes of programs, by `kind`. `maker` gives what makes one of a folder and its weights."""
 
 

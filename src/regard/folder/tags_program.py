@@ -1,7 +1,7 @@
 """The program of a tagger: one graph, and a search for the best tags."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,6 +78,10 @@ class TagsProgram:
     def changed(self, changes: Mapping[str, Any]) -> "TagsProgram | None":
         """Itself; None where settings of a decoder are given: it has none."""
         return None if changes else self
+
+    def join(self, lines: Iterator[str]) -> Iterator[str]:
+        """A line is an input."""
+        return lines
 
     @classmethod
     def maker(

@@ -1,6 +1,6 @@
 """The program of a model that reads a text and writes one: two graphs and a search."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, fields, replace
 from functools import partial
@@ -108,6 +108,10 @@ class TextProgram:
         made = copy(self)
         made.settings = settings
         return made
+
+    def join(self, lines: Iterator[str]) -> Iterator[str]:
+        """A line is an input."""
+        return lines
 
     @classmethod
     def maker(

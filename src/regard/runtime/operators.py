@@ -87,6 +87,13 @@ def _l2(x: Array, axis: Any, keepdims: bool) -> Array:
     return np.asarray(np.sqrt(np.square(x).sum(axis=axis, keepdims=keepdims)))
 
 
+def _log_sum_exp(x: Array, axis: Any, keepdims: bool) -> Array:
+    most = x.max(axis=axis, keepdims=True)
+    most = np.where(np.isfinite(most), most, 0)  # of minus infinity alone it is that
+    found = np.log(np.exp(x - most).sum(axis=axis, keepdims=True)) + most
+    return np.asarray(found if keepdims else found.squeeze(axis))
+
+
 def _place(function: Callable[..., Any]) -> Operator:
     def operator(x: Array, axis: int = 0, keepdims: int = 1) -> Array:
         found = function(x, axis=axis)
@@ -253,6 +260,7 @@ OPERATORS: Mapping[str, Operator] = {
     "Range": _range,
     "Reciprocal": np.reciprocal,
     "ReduceL2": _reduced(_l2),
+    "ReduceLogSumExp": _reduced(_log_sum_exp),
     "ReduceMax": _reduced(np.max),
     "ReduceMean": _reduced(np.mean),
     "ReduceMin": _reduced(np.min),

@@ -11,7 +11,7 @@ from regard.errors import RegardError
 from regard.runtime.graph import OperatorGraph
 from regard.runtime.weights import sinusoid_table
 
-__all__ = ["FORMAT", "PROGRAM", "BeyondProgram", "graph_of"]
+__all__ = ["FORMAT", "PROGRAM", "BeyondProgram", "fit", "graph_of"]
 
 PROGRAM = "program.json"
 FORMAT = 1
@@ -40,3 +40,19 @@ def _array(stored: Mapping[str, Any], weights: Mapping[str, NDArray[Any]]) -> ND
         return sinusoid_table(*stored["sinusoid"])
     flat = np.frombuffer(base64.b64decode(stored["base64"]), np.dtype(stored["dtype"]))
     return flat.reshape(stored["shape"])
+
+
+def fit(name: str, size: int, bounds: tuple[int, int | None], what: str = "tokens") -> None:
+    """Check that an input is of a size that the graph is for.
+
+    Args:
+        bounds: the least, and the most where something limits it.
+        what: it is counted in.
+
+    Raises:
+        BeyondProgram: it is not.
+    """
+    low, high = bounds
+    if size < low or (high is not None and size > high):
+        most = "" if high is None else f", at most {high}"
+        raise BeyondProgram(f"its {name} has at least {low} {what}{most}")

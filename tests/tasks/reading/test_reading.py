@@ -10,13 +10,14 @@ import torch
 
 from regard import watch
 from regard.data.passages.questions import Question, question
+from regard.data.passages.reader_vocabulary import ReaderVocabulary
 from regard.data.text.count_vectors import count_vectors
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
 from regard.folder.reading import Loaded
 from regard.models.aoa import AoA
 from regard.tasks import Prediction, baselines
-from regard.tasks.reading.questions import QuestionDataset, ReaderVocabulary
+from regard.tasks.reading.questions import QuestionDataset
 from regard.tasks.reading.reading import Reading
 from regard.tasks.reading.rerank import Reranker, global_model
 

@@ -47,6 +47,14 @@ def _binary(kind: str) -> Form:
     return form
 
 
+def _subtracted_from(g: ProgramGraph, node: Node) -> str:
+    """`rsub(x, y)`: y - x."""
+    a, dtype = arguments(node), _result(g, node)
+    if a.get("alpha", 1) != 1:
+        raise NoForm("a multiple")
+    return g.put("Sub", g.of(a["other"], dtype), g.of(a["self"], dtype))
+
+
 def _logical(kind: str) -> Form:
     """`and`, `or`: of truth values."""
 
@@ -316,6 +324,7 @@ OPERATIONS: Mapping[str, Form] = {
     "logaddexp": _logaddexp,
     "add": _binary("Add"),
     "sub": _binary("Sub"),
+    "rsub": _subtracted_from,
     "mul": _binary("Mul"),
     "div": _divided,
     "floor_divide": _divided,
@@ -347,6 +356,7 @@ OPERATIONS: Mapping[str, Form] = {
     "sum": _reduced("ReduceSum"),
     "mean": _reduced("ReduceMean"),
     "amax": _reduced("ReduceMax"),
+    "logsumexp": _reduced("ReduceLogSumExp"),
     "amin": _reduced("ReduceMin"),
     "max": _whole_or_pair("ReduceMax"),
     "min": _whole_or_pair("ReduceMin"),

@@ -1,6 +1,6 @@
 """A model that reads and answers at once, as one graph: an example's inputs to its logits."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -30,14 +30,20 @@ class ReaderGraph(NamedTuple):
 
 
 def reader_graph(
-    model: Any, examples: Sequence[Sequence[Inputs]], names: Sequence[str], *, fold: bool = True
+    model: Any,
+    examples: Sequence[Sequence[Inputs]],
+    names: Sequence[str],
+    *,
+    fold: bool = True,
+    call: Callable[..., Mapping[str, Tensor]] | None = None,
 ) -> ReaderGraph:
-    """The graph of `model(*inputs).logits`.
+    """The graph of `model(*inputs).logits`, or of another call of the model.
 
     Args:
         model: in eval mode, on the CPU.
         examples: three, each of one example; sizes differ and do not follow from each other.
         names: of the inputs of the graph, one for each of the model's.
+        call: gives the outputs by their names, from the inputs.
         fold: compute once what depends on weights alone; else weights stay as the model has them.
 
     Raises:
@@ -45,7 +51,8 @@ def reader_graph(
     """
 
     def read(given: dict[str, Any]) -> dict[str, Tensor]:
-        return {"logits": model(*given["inputs"]).logits}
+        inputs = given["inputs"]
+        return {"logits": model(*inputs).logits} if call is None else dict(call(*inputs))
 
     every = [{"inputs": list(one), "step": 0} for one in examples]
     program = program_of(model, read, every)

@@ -15,7 +15,7 @@ from regard.data.problems import Problems
 from regard.data.text.normal_form import composed
 from regard.data.text.words import sentences as sentence_parts
 from regard.errors import RequestError
-from regard.protocols import PAD, UNK
+from regard.runtime.special_ids import PAD, UNK
 
 __all__ = [
     "SentenceIndex",

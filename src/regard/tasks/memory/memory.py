@@ -1,9 +1,8 @@
 """Stories with questions: an answer from the facts that were told, by a model with a memory."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from regard.data import sources
 from regard.data.batch import chunks
 from regard.data.passages import stories
 from regard.data.passages.stories import StoryQuestion
+from regard.data.passages.story_answer import NONE, OTHERS, StoryAnswer, warn_unknown_words
 from regard.data.text.tokenizer import Tokenizer
 from regard.datasets import section
 from regard.datasets.split_reader import SplitReader
@@ -36,33 +36,13 @@ from regard.watching.watcher import watch
 
 __all__ = ["Answer", "MemoryQA"]
 
-log = logging.getLogger(__name__)
-
-NONE = "no sentence: expected facts and a question, as 'Ann went home. Where is Ann?'"
-
 ROWS = 256
 """Questions answered at once."""
 
 
 @dataclass(frozen=True, eq=False)
-class Answer(Prediction):
-    """An answer, with the facts that were looked at.
-
-    Args:
-        facts: of the story, as far as they were kept.
-        looks: the weight of each fact at each hop; none where a whole data set is answered.
-    """
-
-    facts: list[str] = field(default_factory=list)
-    looks: list[list[float]] = field(default_factory=list)
-
-    def as_json(self) -> dict[str, Any]:
-        """As every prediction, and each fact with its weight at every hop."""
-        told = [
-            {"fact": fact, "hops": [round(hop[i], 4) for hop in self.looks]}
-            for i, fact in enumerate(self.facts)
-        ]
-        return {**super().as_json(), "facts": told}
+class Answer(StoryAnswer, Prediction):
+    """An answer, with the facts that were looked at; see `StoryAnswer`."""
 
 
 class MemoryQA(Task):
@@ -136,7 +116,8 @@ class MemoryQA(Task):
             for facts, question in asked
             if question
         ]
-        _tell_unknown(rows, tokenizers_of(fields)["story"])
+        texts_read = [text for row in rows for text in (*row.facts, row.question)]
+        warn_unknown_words(texts_read, tokenizers_of(fields)["story"].vocabulary)
         refused = [
             Prediction(text, "", refused="" if question or not text.strip() else NONE)
             for text, (_, question) in zip(texts, asked, strict=True)
@@ -215,10 +196,6 @@ class MemoryQA(Task):
         }
 
 
-OTHERS = 5
-"""Answers that are given for a text, the best among them."""
-
-
 def _answer(
     questions: StoryDataset,
     row: int,
@@ -245,12 +222,3 @@ def _answer(
         facts=facts,
         looks=looks,
     )
-
-
-def _tell_unknown(rows: Sequence[StoryQuestion], words: Tokenizer) -> None:
-    known = set(words.vocabulary)
-    texts = (text for row in rows for text in (*row.facts, row.question))
-    unknown = dict.fromkeys(w for t in texts for w in stories.words_of(t) if w not in known)
-    if unknown:
-        shown = ", ".join(repr(word) for word in list(unknown)[:5])
-        log.warning("%d words were never seen in training and say nothing: %s", len(unknown), shown)

@@ -11,44 +11,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.passages.questions import Question
+from regard.data.passages.ranked_answers import candidates_in, numbered
+from regard.data.passages.reader_vocabulary import ReaderVocabulary
 from regard.data.ragged import RaggedIds
 from regard.data.text.tokenizer import Tokenizer
 from regard.errors import RequestError
-from regard.protocols import PAD, UNK
+from regard.protocols import PAD
 
-__all__ = ["QuestionBatch", "QuestionDataset", "ReaderVocabulary", "sizes_of", "vocabulary"]
-
-
-class ReaderVocabulary:
-    """From words to ids, where unknown words keep apart within their document.
-
-    The vocabulary's ids come first. A word that is not in it is number k of the unknown words of
-    its document and query, in the order of their appearance, and gets id `len(vocabulary) + k`
-    (from `anonymous` on again from 0): what stands twice is seen to be the same, and the reader
-    learns what place such a word has, not which it is.
-
-    Args:
-        tokenizer: of the kind `words`.
-        anonymous: how many ids there are for unknown words.
-    """
-
-    def __init__(self, tokenizer: Tokenizer, anonymous: int) -> None:
-        self.known = {word: i for i, word in enumerate(tokenizer.vocabulary) if i > UNK}
-        self.lowercase, self.anonymous = tokenizer.lowercase, anonymous
-        self.size = len(tokenizer)
-
-    def ids(self, document: Sequence[str], query: Sequence[str]) -> tuple[list[int], list[int]]:
-        """Of a document's and its query's words."""
-        words = [*document, *query]
-        if self.lowercase:
-            words = [word.lower() for word in words]
-        found = list(map(self.known.get, words))
-        unknown: dict[str, int] = {}
-        ids = [
-            self.size + unknown.setdefault(word, len(unknown)) % self.anonymous if i is None else i
-            for i, word in zip(found, words, strict=True)
-        ]
-        return ids[: len(document)], ids[len(document) :]
+__all__ = ["QuestionBatch", "QuestionDataset", "sizes_of", "vocabulary"]
 
 
 @dataclass(frozen=True)
@@ -96,15 +66,13 @@ class QuestionDataset:
         for one in questions:
             surface = one.words
             document, query = words.ids(surface, one.query)
-            first: dict[str, int] = {}
-            for word in surface:
-                first.setdefault(word, len(first))
+            first = numbered(surface)
             places.append(list(map(first.__getitem__, surface)))
             documents.append(document)
             queries.append(query)
             right = first.get(one.answers[0], -1) if one.answers else -1
             self.gold.append((right,) if pointers == 1 else one.span() or (-1, -1))
-            self.candidates.append(np.array([first.get(c, -1) for c in one.candidates], np.int64))
+            self.candidates.append(candidates_in(one, first))
         self._set(
             questions, RaggedIds.rows(documents), RaggedIds.rows(queries), RaggedIds.rows(places)
         )

@@ -5,7 +5,6 @@ probability is the sum of what the model gives to its places (Kadlec et al. 2016
 the most probable pair of a first and a last place, not too far apart.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -14,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.data import sources
-from regard.data.formats.cbt import BLANK
 from regard.data.passages import questions
+from regard.data.passages.ranked_answers import asked_question, ranked_spans, ranked_words
+from regard.data.passages.reader_vocabulary import ReaderVocabulary
 from regard.data.text.count_vectors import count_vectors
 from regard.datasets import section
 from regard.datasets.data import Data
@@ -34,7 +34,6 @@ from regard.tasks.prediction import Prediction
 from regard.tasks.reading.questions import (
     QuestionBatch,
     QuestionDataset,
-    ReaderVocabulary,
     sizes_of,
 )
 from regard.tasks.reading.reader import ENTRY, QuestionReader
@@ -54,7 +53,7 @@ class Reading(Task):
     Args:
         answer: `word` (cloze) or `span`.
         anonymous: ids for words that are not in the vocabulary; see
-            `tasks.reading.questions.ReaderVocabulary`.
+            `data.passages.reader_vocabulary`.
         longest: words of the longest span that is answered.
         among: what the loss compares the answer with: every word of the `document` (as the papers
             do), or the `candidates`, between which it is to decide.
@@ -196,48 +195,21 @@ class Reading(Task):
 
     def _asked(self, text: str) -> questions.Question | str:
         """The question, or why it is not one."""
-        if not text.strip():
-            return ""
-        try:
-            found = questions.parse(text)
-        except ValueError as error:
-            return str(error)
-        if len(found.places) > self.max_document:
-            return f"too long: {len(found.places)} words, at most {self.max_document}"
-        if self.answer == "word" and BLANK not in found.query:
-            return f"the query has no {BLANK}"
-        return found
+        return asked_question(text, self.max_document, blank=self.answer == "word")
 
     def _words(
         self, examples: QuestionDataset, at: int, logs: np.ndarray
     ) -> list[tuple[str, float | None]]:
         """Words with the logarithm of the sum over their places (None of nothing), best first."""
-        one, numbers = examples.questions[at], examples.numbers[at]
-        mass = np.bincount(numbers, np.exp(logs[0]))
-        if one.candidates:
-            index = examples.candidates[at]
-            sums, names = np.where(index >= 0, mass[index], 0.0), one.candidates
-        else:
-            first = np.unique(numbers, return_index=True)[1]
-            words = one.words
-            sums, names = mass, [words[i] for i in first]
-        order = np.argsort(-sums, kind="stable")
-        order = order if one.candidates else order[:5]
-        return [(names[i], math.log(sums[i]) if sums[i] > 0 else None) for i in order]
+        return ranked_words(
+            examples.questions[at], examples.numbers[at], examples.candidates[at], logs
+        )
 
     def _spans(
         self, examples: QuestionDataset, at: int, logs: np.ndarray
     ) -> list[tuple[str, float | None]]:
         """The five best spans, of at most `longest` words."""
-        one, size = examples.questions[at], logs.shape[1]
-        joint = logs[0][:, None] + logs[1][None]
-        legal = np.triu(np.ones((size, size), bool)) & ~np.triu(
-            np.ones_like(joint, bool), self.longest
-        )
-        joint = np.where(legal, joint, -np.inf).ravel()
-        top = np.argsort(-joint, kind="stable")[:5]
-        ends = [divmod(int(i), size) for i in top if joint[i] > -np.inf] or [(0, 0)]
-        return [(one.piece(a, b), float(joint[a * size + b])) for a, b in ends]
+        return ranked_spans(examples.questions[at], logs, self.longest)
 
     # -- scores
 
