@@ -58,8 +58,8 @@ def test_a_program_goes_into_the_folder_itself(capsys, tmp_path, folder):
     again = run(capsys, "export", folder, "--to", "program", "-o", str(tmp_path / "again"))
     assert again.code == 0
     assert (tmp_path / "again" / "program.json").is_file()
-    refused = run(capsys, "export", "parser-small", "--to", "program")
-    assert (refused.code, "parsing has its own `asked`" in refused.err) == (2, True)
+    refused = run(capsys, "export", "emoji-small", "--to", "program")
+    assert (refused.code, "program: captioning has its own `" in refused.err) == (2, True)
 
 
 def test_other_programs_need_a_folder(capsys, folder):

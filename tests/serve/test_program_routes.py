@@ -1,5 +1,6 @@
 """A server without PyTorch: its answers are those of the whole one, and what it lacks it says."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from regard.folder.places import find
 from regard.serve import _program_routes
 from regard.serve._program_models import ProgramModels
 from regard.serve._routes import build
+from tests.cli.run import run
 from tests.serve.running import SOURCE, Command, Direct, settings
 from tests.serve.test_wrong_program_requests import NAMES
 
@@ -132,6 +134,19 @@ def test_a_folder_without_a_program_is_refused(tmp_path):
         RequestError, match=r"own cannot be served without PyTorch.*export --to pro"
     ):
         ProgramModels(settings(str(folder)))
+
+
+@pytest.mark.parametrize(
+    "option", [("--workers", "2"), ("--batch-tokens", "64"), ("--no-join",), ("--max-streams", "2")]
+)
+def test_options_of_the_whole_server_are_refused(option, capsys, monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "torch" else found(name)
+    )
+    ran = run(capsys, "serve", "pronunciation-small", *option)
+    assert ran.code == 2
+    assert f"{option[0]}: without PyTorch one process answers on the CPU" in ran.err
 
 
 @pytest.mark.nohook

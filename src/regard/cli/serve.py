@@ -112,12 +112,24 @@ def serve(
         regard serve de-en-small reviews=runs/classification/han --port 9000
         regard serve de-en-small --host 0.0.0.0 --keys keys.txt --workers 4
     """
+    from regard.serve.settings import Limits, Settings, bound, named
+
     light = importlib.util.find_spec("torch") is None
     _check_extra(LIGHT if light else WHOLE)
-    if light and (workers > 1 or device != "cpu"):
+    given = {
+        "--workers": workers != 1,
+        "--device": device != "cpu",
+        "--batch-tokens": batch_tokens != Settings.batch_tokens,
+        "--wait-ms": wait_ms / 1000 != Settings.wait,
+        "--no-join": not join,
+        "--max-streams": max_streams != Limits.streams,
+        "--max-wait": max_wait != Limits.wait,
+    }
+    if light and any(given.values()):
+        names = ", ".join(name for name, is_given in given.items() if is_given)
         raise RequestError(
-            "without PyTorch one process serves, on the CPU: leave out --workers "
-            "and --device, or pip install torch"
+            f"{names}: without PyTorch one process answers on the CPU, a text at a time; leave "
+            "that out, or pip install torch"
         )
     there = device_named(device)
     if there != "cpu" and workers > 1:
@@ -125,8 +137,6 @@ def serve(
             f"--workers {workers}: on a GPU one process serves, whose batches are the larger; "
             "leave it out"
         )
-    from regard.serve.settings import Limits, Settings, bound, named
-
     limits = Limits(
         body=max_body,
         texts=max_texts,
@@ -139,8 +149,8 @@ def serve(
         beam=max_beam,
         output=max_output,
     )
-    names = tuple(host_name or ())
-    hosts = () if "*" in names or (not names and host not in LOCAL) else (*LOCAL, *names)
+    hosted = tuple(host_name or ())
+    hosts = () if "*" in hosted or (not hosted and host not in LOCAL) else (*LOCAL, *hosted)
     settings = Settings(
         models=named(folders),
         host=host,
