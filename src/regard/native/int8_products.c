@@ -1,6 +1,10 @@
 /* Rows times packed weights; see int8_products.h. */
 #include "int8_products.h"
 
+/* Rows of bytes: as they are; as 16-bit numbers, even terms before odd ones; in two, so that no sum of
+ * two products is too large. */
+enum { BYTES, PAIRS_OF_TERMS, APART };
+
 #define TEMPLATE "int8_products.inc"
 #include "levels.h"
 

@@ -24,26 +24,26 @@ typedef struct {
     int64_t in, out;
 } linear;
 
-/* For more rows than this a panel of bfloat16 is widened once for all of them. */
-enum { WIDENED_ROWS = 12 };
-
-/* Room for quantized rows, two bytes a number, and for a widened panel. */
+/* Room for quantized rows, two bytes a number. `apart`: see `byte_tile`. */
 typedef struct {
     void *rows;
     float *steps;
     int32_t *sums;
-    float *panel;
+    uint32_t *apart;
 } narrow_rows;
+
+/* A bit for each four inputs. */
+static inline int64_t words_of_bits(int64_t in) { return (in + 127) / 128; }
 
 /* Floats of that room, for so many rows of at most `in` numbers, a multiple of 16. */
 static inline int64_t narrow_room(int64_t rows, int64_t in) {
-    return 2 * wide(rows) + rows * in / 2 + (rows > WIDENED_ROWS ? PANEL * in : 0);
+    return 2 * wide(rows) + wide(rows * words_of_bits(in)) + rows * in / 2;
 }
 
 static inline narrow_rows narrow_at(float *room, int64_t rows, int64_t in) {
     narrow_rows n = {.steps = room, .sums = (int32_t *)(room + wide(rows))};
-    n.rows = room + 2 * wide(rows);
-    n.panel = rows > WIDENED_ROWS ? (float *)n.rows + rows * in / 2 : NULL;
+    n.apart = (uint32_t *)(n.sums + wide(rows));
+    n.rows = n.apart + wide(rows * words_of_bits(in));
     return n;
 }
 

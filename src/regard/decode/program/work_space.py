@@ -5,14 +5,11 @@ from typing import NamedTuple
 
 from regard.decode.program.instructions import BY_KEYS, BY_PAST, BY_WORDS, Slot
 from regard.decode.program.step_values import SlotPlaces
-from regard.native.packed_products import PANEL
 
 __all__ = ["WorkSpace", "wide"]
 
 SCORES = 16
 """Floats of scores that a thread needs beside one a key."""
-WIDENED_ROWS = 12
-"""As in native/int8_products.h."""
 BEST_PART, BEST_ROW = 512, 8
 """Words whose logits are made together, and floats of what is known of a row: native/best.h."""
 
@@ -49,8 +46,7 @@ class WorkSpace(NamedTuple):
         if self.best:
             count += self.threads * (part * BEST_PART + wide(part * BEST_ROW))
         if widest is not None:
-            narrow = 2 * wide(part) + part * widest // 2
-            narrow += PANEL * widest if part > WIDENED_ROWS else 0
+            narrow = 2 * wide(part) + wide(part * -(-widest // 128)) + part * widest // 2
             count += self.threads * wide(narrow)
         for number, slot in enumerate(slots):
             if places.at[number]:
