@@ -15,6 +15,7 @@ from regard.decode.program.instructions import (
     PAST_BIASED,
     Lowered,
     Operand,
+    TorchNode,
     read_slots,
 )
 from regard.decode.program.lowering import Lowering
@@ -40,8 +41,8 @@ PLACES = -1
 class WordLowering(Lowering):
     """The state of lowering an encoder.
 
-    The inputs of its program are `tokens` (texts, words); its outputs are values of each word, and
-    inputs as they are.
+    The inputs of its program are `tokens` (texts, words) and `lengths`; its outputs are values of
+    each word, inputs as they are, and what follows from lengths, which PyTorch computes.
     """
 
     def __init__(self, program: Program, apart: bool = False) -> None:
@@ -55,10 +56,31 @@ class WordLowering(Lowering):
         Raises:
             NotLowered: C has no instruction for one, or it is no computation of single words.
         """
+        texts = self._of_texts()
+        given = self.program
+        self.program = given.with_nodes([node for node in given.nodes if node not in texts])
+        self._made_of_texts = {number for node in texts for number in node.makes}
         lowered = super().run(by_torch)
+        end = len(lowered.code)
+        lowered.hosts.extend(TorchNode(end, node, "it is about whole texts") for node in texts)
         if any(slot.space == PER_SENTENCE and slot.width for slot in lowered.slots):
             raise NotLowered("a value of whole texts")
         return lowered
+
+    def _of_texts(self) -> list[Node]:
+        """Nodes that compute something of lengths alone, and of which no word knows."""
+        nodes, known = self.program.nodes, {self.program.inputs["lengths"].index}
+        found = []
+        for node in nodes:
+            if known.issuperset(node.reads) and node.reads:
+                known.update(node.makes)
+                found.append(node)
+        while True:
+            others = {n for node in nodes if node not in found for n in node.reads}
+            apart = [node for node in found if others.isdisjoint(node.makes)]
+            if len(apart) == len(found):
+                return found
+            found = apart
 
     def host(self, node: Node, why: str) -> None:
         """Refuse: PyTorch would need the padding."""
@@ -66,9 +88,9 @@ class WordLowering(Lowering):
 
     def leave_all(self) -> None:
         """Have each output as rows of words."""
-        inputs = set(refs(self.program.inputs))
+        given = {*refs(self.program.inputs), *self._made_of_texts}
         for number in dict.fromkeys(refs(self.program.outputs)):
-            if number in inputs:
+            if number in given:
                 continue
             value = self.get(number)
             if not isinstance(value, HeadWeights):

@@ -14,7 +14,7 @@ from regard.decode.program.compiled import CompiledProgram
 from regard.decode.program.instructions import STEP, CCall, Lowered
 from regard.decode.program.lowering_words import PLACES
 from regard.decode.program.recorder import NotRecorded
-from regard.decode.program.replay import Binding, filler
+from regard.decode.program.replay import Binding, filler, store
 from regard.decode.program.rows import NotLowered
 from regard.decode.program.shown_weights import show
 from regard.decode.program.tree import refs
@@ -47,11 +47,13 @@ class RecordedEncoder:
         self.precision = precision
         self.lowered = own = self._compiled.lowered
         program = own.program
-        given = program.outputs["encoded"], program.outputs["memories"]
+        given = [program.outputs[name] for name in ("encoded", "memories", "carried")]
         self._whole = filler(given)
+        ((_, self._of_texts),) = self._compiled.pieces
         tokens, lengths = (program.inputs[name].index for name in ("tokens", "lengths"))
         self._passed = {tokens: "tokens", lengths: "lengths"}
         known = {*self._passed, *own.made, *self._compiled.constants}
+        known.update(number for host in self._of_texts for number in host.node.makes)
         if set(refs(given)) - known:
             raise NotLowered("an output that C does not make")
         self._ids = own.entered[tokens]
@@ -113,11 +115,16 @@ class RecordedEncoder:
                 else:
                     values[number] = whole.view(texts, size, *shape[2:])
         show(model, self.lowered.program.shown, shown)
-        encoded, memories = self._whole({**self._compiled.constants, **values}, {})
+        values |= self._compiled.constants
+        sizes = {self.lowered.symbols.batch: texts, self.lowered.symbols.beam: size}
+        for host in self._of_texts:
+            made_of = host.node.function(*host.args(values, sizes), **host.kwargs(values, sizes))
+            store(host.node.out, made_of, values)
+        encoded, memories, carried = self._whole(values, sizes)
         if not memories:
             return encoded  # type: ignore[no-any-return]
         mask = None if inside is None else Lengths(lengths)
-        begun = Decoding({name: _masked(one, mask) for name, one in memories.items()})
+        begun = Decoding({name: _masked(one, mask) for name, one in memories.items()}, carried)
         return encoded._replace(extra={STARTED: begun})  # type: ignore[no-any-return]
 
     def _check(self, ids: Tensor, counts: list[int]) -> None:
