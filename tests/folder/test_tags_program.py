@@ -48,7 +48,7 @@ def alike(folder, texts):
 
 
 @pytest.mark.parametrize("model", ["deepatt", "highway-bilstm", "bilstm-crf"])
-@pytest.mark.parametrize("constraints", ["", "scheme"])
+@pytest.mark.parametrize("constraints", ["", "scheme", "roles"])
 def test_roles_are_the_model_s(model, constraints, tmp_path):
     folder = roles(tmp_path, model, constraints=constraints, temperature=1.3)
     add_program(folder)
@@ -112,7 +112,6 @@ def test_a_tagger_has_no_decoder(tmp_path):
 
 
 REFUSED = {
-    "rules of roles": ("deepatt", {**ROLES, "constraints": "roles"}, "task.constraints 'roles'"),
     "columns": ("bilstm-crf", {"features": ["pos"]}, r"task\.features have no form there yet"),
     "windows": ("bilstm-crf", {"window": 4}, r"task\.window have no form there yet"),
     "another tagger": ("deep-bilstm-crf", ROLES, "of taggers only DeepAttTagger, BiLSTMCRF and"),

@@ -8,10 +8,12 @@ import torch
 
 from regard.data.annotations.tag_schemes import allowed
 from regard.layers.crf import Chain
+from regard.runtime.role_search import RoleSearch
 from regard.runtime.tag_paths import FORBIDDEN, TagChain, best_tags
 from regard.tasks.tags.decoding import decode_tags
 
 NAMES = ["B-A", "B-C", "I-A", "I-C", "O"]
+ROLES = ["B-A0", "B-C-A0", "I-A0", "B-R-A0", "O"]
 RULES = TagChain(*allowed(NAMES, "bio"))
 
 
@@ -55,19 +57,22 @@ def test_a_chain_s_best_path_and_its_probabilities_by_counting(seed, ruled):
 
 
 @pytest.mark.parametrize("steps", [1, 2, 9])
-@pytest.mark.parametrize("ruled", [False, True])
+@pytest.mark.parametrize("constraints", ["", "scheme", "roles"])
 @pytest.mark.parametrize("chained", [False, True])
-def test_tags_are_those_of_pytorch(steps, ruled, chained):
+def test_tags_are_those_of_pytorch(steps, constraints, chained):
+    names = ROLES if constraints == "roles" else NAMES
+    rules = TagChain(*allowed(names, "bio")) if constraints == "scheme" else None
+    search = RoleSearch(names) if constraints == "roles" else None
     for seed in range(6):
         emissions, chain = drawn(seed, steps)
-        found = best_tags(emissions, chain if chained else None, RULES if ruled else None)
+        found = best_tags(emissions, chain if chained else None, rules, search)
         expected = decode_tags(
             torch.from_numpy(emissions)[None],
             Chain(*map(torch.from_numpy, chain)) if chained else None,
             torch.tensor([steps]),
-            NAMES,
+            names,
             "bio",
-            "scheme" if ruled else "",
+            constraints,
         )[0]
         assert found.tags == expected.tags
         assert found.score == pytest.approx(expected.score, abs=1e-5)

@@ -51,8 +51,6 @@ def tags_program(loaded: "Loaded", weights: Collection[str]) -> dict[str, Any]:
     for name in ("features", "window"):
         if getattr(task, name):
             raise RequestError(f"program: models with task.{name} have no form there yet")
-    if task.constraints not in ("", "scheme"):
-        raise RequestError(f"program: task.constraints {task.constraints!r} have no form there yet")
     text: Any = loaded.fields["text"]
     if text.contextual is not None:
         raise RequestError(

@@ -24,6 +24,7 @@ from regard.data.text.tokenizer import Tokenizer
 from regard.runtime.answer import PlainPrediction
 from regard.runtime.labels import LEAST
 from regard.runtime.operators import Array
+from regard.runtime.role_search import RoleSearch
 from regard.runtime.special_ids import UNK
 from regard.runtime.stored_program import BeyondProgram, graph_of
 from regard.runtime.tag_paths import TagChain, best_tags
@@ -64,7 +65,8 @@ class TagsProgram:
         if "O" in self._tags:
             self._raised[self._tags.index("O")] = stored["outside"]
         self._rules: TagChain | None = None
-        if stored["constraints"]:
+        self._roles = RoleSearch(self._tags) if stored["constraints"] == "roles" else None
+        if stored["constraints"] == "scheme":
             self._rules = TagChain(*allowed(self._tags, self._learned_as or self._scheme))
         self._most: int | None = stored["most"]
 
@@ -169,7 +171,7 @@ class TagsProgram:
         chain = None
         if "transitions" in made:
             chain = TagChain(*(made[name] / self._temperature for name in TagChain._fields))
-        best = best_tags(emissions, chain, self._rules)
+        best = best_tags(emissions, chain, self._rules, self._roles)
         tags = [self._tags[i] for i in best.tags]
         if self._learned_as:
             tags = convert(repaired(tags, self._learned_as), self._learned_as, self._scheme)

@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from regard.runtime.labels import LEAST
 from regard.runtime.operators import Array, log_softmax
+from regard.runtime.role_search import RoleSearch
 
 __all__ = ["FORBIDDEN", "BestTags", "TagChain", "best_tags"]
 
@@ -40,7 +42,10 @@ class BestTags(NamedTuple):
 
 
 def best_tags(
-    emissions: Array, chain: TagChain | None = None, rules: TagChain | None = None
+    emissions: Array,
+    chain: TagChain | None = None,
+    rules: TagChain | None = None,
+    roles: RoleSearch | None = None,
 ) -> BestTags:
     """The best tags of a text.
 
@@ -48,6 +53,7 @@ def best_tags(
         emissions: (L, C), calibrated.
         chain: of a CRF; None: words are tagged each by itself, the rules aside.
         rules: True where a tag may follow, be first, be last; None: everywhere.
+        roles: in the place of rules: finds the best tags under the constraints of semantic roles.
 
     Example:
         >>> best_tags(np.array([[0.0, 1.0], [2.0, 0.0]])).tags
@@ -66,7 +72,11 @@ def best_tags(
     if rules is not None:
         pairs = zip(followed, rules, strict=True)
         followed = TagChain(*(np.where(may, one, FORBIDDEN) for one, may in pairs))
-    tags = _viterbi(scores, followed)
+    if roles is None:
+        tags = _viterbi(scores, followed)
+    else:
+        words = scores if chain is None else np.log(np.maximum(sure, LEAST))
+        tags = np.array(roles.best(words).tags)
     steps = np.arange(len(tags))
     score = float(scores[steps, tags].sum() + _along(free, tags) - whole)
     return BestTags(tags.tolist(), score, sure[steps, tags].tolist())
