@@ -101,6 +101,30 @@ def test_two_branches_stand_beside_a_model_and_each_reads_the_states_of_an_encod
         assert branch.embed.states.project.weight.grad.any()
 
 
+def test_some_training_texts_are_scored_by_one_branch_alone():
+    source, lengths, _ = ragged()
+    source, lengths = source.repeat(500, 1), lengths.repeat(500)
+    beside = [
+        {"name": "bag-of-ngrams", "alone": 0.2},
+        {"name": "swem", "alone": 0.3},
+    ]
+    net = catalog.build("bilstm", SIZES, {**SMALL, "dropout": 0.0, "beside": beside})
+    with torch.no_grad():
+        net.wide.bags.weight.mul_(30)
+        apart = torch.stack([one(source, lengths).logits for one in net.branches.values()])
+        torch.manual_seed(3)
+        found = net.train()(source, lengths).logits
+        again = net(source, lengths).logits
+        whole = net.eval()(source, lengths).logits
+    every = torch.cat([apart, apart.sum(0, keepdim=True)])
+    who = (every - found).abs().amax(2).argmin(0)
+    torch.testing.assert_close(every[who, torch.arange(len(who))], found)
+    share = who.bincount(minlength=4) / len(who)
+    torch.testing.assert_close(share, torch.tensor([0.3, 0.2, 0.3, 0.2]), atol=0.05, rtol=0)
+    assert not found.equal(again)  # other texts each time
+    torch.testing.assert_close(whole, apart.sum(0))
+
+
 @pytest.mark.parametrize(
     ("beside", "said"),
     [
@@ -108,6 +132,12 @@ def test_two_branches_stand_beside_a_model_and_each_reads_the_states_of_an_encod
         ({"name": "bag-of-ngrams", "ngram": 2}, r"no setting 'ngram' \(model.beside\).*'ngrams'"),
         (["swem", {"name": "swem-pair"}], "model.beside: 'swem' is there twice; leave one out"),
         ({"rate": 0}, "model.beside.rate: expected a number above 0, got 0"),
+        ({"alone": 0.6}, "model.beside.alone: expected a share from 0 to 0.5, got 0.6"),
+        (["bag-of-ngrams", {"name": "swem", "alone": -1}], "a share from 0 to 0.5, got -1"),
+        (
+            [{"name": "bag-of-ngrams", "alone": 0.4}, {"name": "swem", "alone": 0.4}],
+            "as much as the largest, 0.5 at most for one branch; with it they are 1.2 of all",
+        ),
     ],
 )
 def test_what_is_no_branch_is_refused(beside, said):

@@ -45,9 +45,9 @@ def with_beside(
 ) -> Callable[..., Any]:
     """The constructor of a model's class, with the setting `beside`.
 
-    It is the name of a branch, or its settings with `name` and `rate`, the multiple of
-    `train.optimizer.lr` at which it learns; or a list of these. The result is then a
-    `models.wide_and_deep.WideAndDeep`.
+    It is the name of a branch, or its settings with `name`, `rate`, the multiple of
+    `train.optimizer.lr` at which it learns, and `alone`, the share of training texts that it scores
+    alone; or a list of these. The result is then a `models.wide_and_deep.WideAndDeep`.
 
     Args:
         suffix: one of `SUFFIX`: the branches read what `deep` reads.
@@ -60,7 +60,8 @@ def with_beside(
             return deep(**settings)
         branches: dict[str, Any] = {}
         rates: dict[str, float] = {}
-        for kind, rate, told in map(_told, every):
+        alone: dict[str, float] = {}
+        for kind, rate, share, told in map(_told, every):
             branch, wide = BRANCHES[kind], load(kind + suffix)
             if branch.name in branches:
                 raise RequestError(f"model.beside: {kind!r} is there twice; leave one out")
@@ -69,9 +70,14 @@ def with_beside(
             shared = {*given, "embed"} & inspect.signature(wide).parameters.keys()
             sizes = {key: settings[key] for key in shared if key in settings}
             branches[branch.name] = wide(**{**sizes, **own})
-            rates[branch.name] = rate
+            rates[branch.name], alone[branch.name] = rate, share
+        if (total := sum(alone.values()) + max(alone.values())) > 1:
+            raise RequestError(
+                "model.beside.alone: expected shares that leave the model beside them as much as "
+                f"the largest, 0.5 at most for one branch; with it they are {total:g} of all texts"
+            )
         both: Any = importlib.import_module("regard.models.wide_and_deep").WideAndDeep
-        return both(deep(**settings), branches, rates)
+        return both(deep(**settings), branches, rates, alone)
 
     signature = inspect.signature(deep)
     more = inspect.signature(made).parameters["beside"]
@@ -87,8 +93,8 @@ def with_beside(
     return made
 
 
-def _told(given: Told) -> tuple[str, float, dict[str, Any]]:
-    """(the branch, its rate, the settings of its model)."""
+def _told(given: Told) -> tuple[str, float, float, dict[str, Any]]:
+    """(the branch, its rate, the share of texts that it scores alone, its model's settings)."""
     told = {"name": given} if isinstance(given, str) else dict(given)
     name = str(told.pop("name", "bag-of-ngrams"))
     kind = name.removesuffix("-pair")
@@ -97,4 +103,7 @@ def _told(given: Told) -> tuple[str, float, dict[str, Any]]:
     rate = told.pop("rate", BRANCHES[kind].rate)
     if isinstance(rate, bool) or not isinstance(rate, int | float) or rate <= 0:
         raise RequestError(f"model.beside.rate: expected a number above 0, got {rate!r}")
-    return kind, float(rate), told
+    alone = told.pop("alone", 0.0)
+    if isinstance(alone, bool) or not isinstance(alone, int | float) or not 0 <= alone <= 0.5:
+        raise RequestError(f"model.beside.alone: expected a share from 0 to 0.5, got {alone!r}")
+    return kind, float(rate), float(alone), told
