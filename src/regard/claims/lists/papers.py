@@ -174,8 +174,12 @@ PAIRS = [
         "SICK: accuracy {none:.2f} (none), {ABCNN-1:.2f}, {ABCNN-2:.2f} and {ABCNN-3:.2f} "
         "(ABCNN-1, 2, 3)",
         "trainings:places_of_attention",
-        seconds=830,
+        seconds=360,
         needs=("nli", "vectors/glove100.npz"),
+        note="SICK, 15 passes over 4,420 pairs, three seeds of each. All four are level: every "
+        "model is also given features of the pair (shared words, negation, lengths), which alone "
+        "have 79.5. On paraphrases, with eight times as many pairs, ABCNN-3 is 1.23 above none "
+        "(p 0.003).",
     ),
     Claim(
         "C51",
