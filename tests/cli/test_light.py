@@ -133,3 +133,39 @@ def test_wrong_words_are_told_of_as_before(words, said, capsys, folder):
     ran = run(capsys, "predict", *(word.format(folder=folder) for word in words))
     assert ran.code == 2
     assert said in ran.err
+
+
+@pytest.fixture
+def without_torch(monkeypatch):
+    """PyTorch is not to be found; who opens a model fails as where it is not installed."""
+
+    def missing(*given):
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr(predict, "has_torch", lambda: False)
+    monkeypatch.setattr(predict, "open_folder", missing)
+
+
+def test_without_pytorch_any_number_of_lines_is_answered(
+    capsys, folder, loaded, without_torch, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(_light, "FEW", 3)
+    expected = loaded.translate(TEXTS) * 3
+    feed(monkeypatch, "\n".join(TEXTS * 3).encode())
+    assert run(capsys, "predict", folder).out.splitlines() == expected
+    path = tmp_path / "lines.txt"
+    path.write_text("\n".join(TEXTS * 3) + "\n")
+    assert run(capsys, "predict", folder, "-i", str(path)).out.splitlines() == expected
+    feed(monkeypatch, "\n".join(TEXTS).encode())
+    assert run(capsys, "predict", folder, "-i", "-").out.splitlines() == expected[:2]
+
+
+def test_without_pytorch_files_of_rows_and_other_settings_ask_for_it(
+    capsys, folder, without_torch, tmp_path
+):
+    path = tmp_path / "rows.tsv"
+    path.write_text("source\n" + "\n".join(TEXTS) + "\n")
+    for words in (["-i", str(path)], [TEXTS[0], "--prefix", "x"]):
+        ran = run(capsys, "predict", folder, *words)
+        assert (ran.code, "this needs PyTorch: pip install torch" in ran.err) == (2, True)
+    assert "no_such.txt" in run(capsys, "predict", folder, "-i", "no_such.txt").err

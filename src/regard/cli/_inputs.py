@@ -14,7 +14,7 @@ from regard.errors import RequestError
 if TYPE_CHECKING:
     from regard.folder.loaded import Loaded
 
-__all__ = ["inputs_of", "joined", "plain_lines"]
+__all__ = ["inputs_of", "joined", "lines_in", "plain_lines"]
 
 CONTROLS = {*range(32)} - set(b"\t\n\v\f\r\x1b")
 """Bytes that no text has."""
@@ -74,6 +74,15 @@ def plain_lines(texts: Sequence[str] | None) -> Iterator[Line]:
         if os.path.isfile(text):
             say(f"{text} is taken as a text; the file of that name is read by -i {text}")
         yield _given(text)
+
+
+def lines_in(path: str) -> Iterator[Line] | None:
+    """The lines of a file of texts or of standard input, "-"; None of a file of rows."""
+    from regard.data.files.registry import format_of
+
+    if path == "-":
+        return _standard(False)
+    return _of_file(Path(path), False) if format_of(path, {".txt": "moses"}) == "moses" else None
 
 
 def _joins(loaded: "Loaded") -> bool:

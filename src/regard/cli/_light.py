@@ -1,5 +1,6 @@
 """Few texts, answered by a folder's program: PyTorch takes seconds to import."""
 
+import importlib.util
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from regard.folder.programs import FolderProgram
     from regard.runtime.answer import PlainPrediction
 
-__all__ = ["LightAnswers", "program_for"]
+__all__ = ["LightAnswers", "has_torch", "program_for"]
 
 log = logging.getLogger(__name__)
 
@@ -47,19 +48,25 @@ def program_for(
     return open_program(path, settings, n_best)
 
 
+def has_torch() -> bool:
+    """Whether PyTorch is installed; where it is not, a program answers any number of texts."""
+    return importlib.util.find_spec("torch") is not None
+
+
 class LightAnswers:
     """Answers texts by a program; beyond `FEW`, or where it cannot, by the model.
 
     Args:
         program: what answers first.
         opened: gives the model.
-        waits: whether texts come one after the other, however many there are.
+        any_number: whether the program answers more than `FEW`, as where texts come one after the
+            other, or where there is no PyTorch.
     """
 
     def __init__(
-        self, program: "FolderProgram", opened: Callable[[], "Loaded"], *, waits: bool
+        self, program: "FolderProgram", opened: Callable[[], "Loaded"], *, any_number: bool
     ) -> None:
-        self._program, self._opened, self._waits = program, opened, waits
+        self._program, self._opened, self._any_number = program, opened, any_number
         self._loaded: Any = None
         self._done = 0
 
@@ -68,7 +75,7 @@ class LightAnswers:
         from regard.runtime.stored_program import BeyondProgram
 
         self._done += len(texts)
-        if self._loaded is None and (self._waits or self._done <= FEW):
+        if self._loaded is None and (self._any_number or self._done <= FEW):
             try:
                 return self._program.predict(texts)
             except BeyondProgram as error:

@@ -20,8 +20,8 @@ from regard.cli._folder import (
     named_columns,
     open_folder,
 )
-from regard.cli._inputs import inputs_of, joined, plain_lines
-from regard.cli._light import LightAnswers, program_for
+from regard.cli._inputs import inputs_of, joined, lines_in, plain_lines
+from regard.cli._light import LightAnswers, has_torch, program_for
 from regard.cli._progress import counted
 from regard.cli._shards import (
     Engine,
@@ -211,7 +211,9 @@ def predict(
         return
     asked = (prefix, keep, force_words, bad_words, must, never)
     changed = (align, replace_unknown, lexicon, attention, head is not None)
-    elsewhere = (input, named, others, graph, device != "cpu")
+    alone = not has_torch()
+    lines = lines_in(input) if alone and input is not None else None
+    elsewhere = (input and lines is None, named, others, graph, device != "cpu")
     light = None
     if not any((*asked, *changed, *elsewhere)):
         light = program_for(folder, changes, n_best, threads)
@@ -221,8 +223,9 @@ def predict(
             def model() -> "Loaded":
                 return stack.enter_context(counted(opened(), "lines", quiet=sys.stdout.isatty()))
 
-            given = joined(plain_lines(texts), light.join)
-            answer: Answering = LightAnswers(light, model, waits=not texts and sys.stdin.isatty())
+            given = joined(plain_lines(texts) if lines is None else lines, light.join)
+            waits = not texts and sys.stdin.isatty()
+            answer: Answering = LightAnswers(light, model, any_number=waits or alone)
         else:
             from regard.decode.request import DecodingRequest
             from regard.inference.unknown_words import changing
