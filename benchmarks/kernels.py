@@ -3,6 +3,7 @@
     python benchmarks/kernels.py                              # all rows, one thread
     python benchmarks/kernels.py additive-scores-1000 gat-1e6
     python benchmarks/kernels.py --quick
+    python benchmarks/kernels.py --compiled                   # the naive form by torch.compile, too
 
 Rows are run in processes of their own: a row that fails says so and the others go on.
 """
@@ -24,16 +25,22 @@ MOST = {FORWARD: 2e-6, BACKWARD: 1e-5}
 """The error that a float32 output or gradient may have, relative to the largest of its tensor."""
 
 
-def measure_row(row: Row, *, quick: bool = False, threads: int = 1) -> Iterator[dict[str, Any]]:
-    """A result for each pass of a row; one that says why, where it cannot be measured."""
+def measure_row(
+    row: Row, *, quick: bool = False, threads: int = 1, compiled: bool = False
+) -> Iterator[dict[str, Any]]:
+    """A result for each pass of a row; one that says why, where it cannot be measured.
+
+    Args:
+        compiled: also time the naive form under `torch.compile`; memory is not measured then.
+    """
     head = {"id": row.id, "what": row.what, "baseline": row.baseline}
-    answer = _ask(row, threads, do="time", quick=quick)
+    answer = _ask(row, threads, do="time", quick=quick, compiled=compiled)
     if "passes" not in answer:
         yield head | answer
         return
     for one in answer["passes"]:
         which = one["pass"]
-        if row.kind in ("pair", "memory") and not quick:
+        if row.kind in ("pair", "memory") and not quick and not compiled:
             ways = ("ours",) if row.kind == "memory" else ("ours", "naive")
             mib = {w: _ask(row, threads, do="memory", way=w, **{"pass": which}) for w in ways}
             one["memory_mib"] = {w: a.get("mib") for w, a in mib.items()}
@@ -110,11 +117,11 @@ def chosen(quick: bool) -> list[str]:
 
 
 def run(
-    ids: list[str] | None = None, *, quick: bool = False, threads: int = 1
+    ids: list[str] | None = None, *, quick: bool = False, threads: int = 1, compiled: bool = False
 ) -> Iterator[dict[str, Any]]:
     """The results, as they come."""
     for name in ids or chosen(quick):
-        yield from measure_row(ROWS[name], quick=quick, threads=threads)
+        yield from measure_row(ROWS[name], quick=quick, threads=threads, compiled=compiled)
 
 
 def summary(results: list[dict[str, Any]], threads: int, quick: bool) -> dict[str, Any]:
@@ -191,9 +198,11 @@ def main() -> None:
     parser.add_argument("ids", nargs="*", choices=[*ROWS, []], metavar="ID")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--compiled", action="store_true", help="torch.compile of the naive form")
     given = parser.parse_args()
     found = []
-    for result in run(given.ids, quick=given.quick, threads=given.threads):
+    how = {"quick": given.quick, "threads": given.threads, "compiled": given.compiled}
+    for result in run(given.ids, **how):
         print(json.dumps(result), flush=True)
         found.append(result)
     print(json.dumps(summary(found, given.threads, given.quick)))

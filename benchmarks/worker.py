@@ -16,8 +16,12 @@ def sizes_of(row: Row, quick: bool) -> dict:
     return dict(row.quick if quick and row.quick is not None else row.sizes)
 
 
-def time_row(row: Row, quick: bool, threads: int) -> list[dict]:
-    """Everything about a row but memory: one result for each pass."""
+def time_row(row: Row, quick: bool, threads: int, compiled: bool = False) -> list[dict]:
+    """Everything about a row but memory: one result for each pass.
+
+    Args:
+        compiled: the naive form under `torch.compile` takes turns with the others.
+    """
     sizes = sizes_of(row, quick)
     found = []
     roof = measure.roofs() if row.work or row.flops else {}
@@ -34,6 +38,9 @@ def time_row(row: Row, quick: bool, threads: int) -> list[dict]:
             note = problem.note
         elif row.kind == "pair":
             problem = row.make(**sizes)
+            if compiled and "naive" in problem.ways:
+                torch.compiler.reset()
+                problem.ways["compiled"] = torch.compile(problem.ways["naive"], dynamic=False)
             one |= measure.time_ways(problem, which, 1.0 if quick else 4.0, most=5 if quick else 15)
             note = problem.note
             one["roof"] = share_of_roof(row, sizes, which, one["ms"]["ours"], roof, threads)
@@ -110,7 +117,8 @@ def main() -> None:
         if asked["do"] == "memory":
             answer = {"mib": memory_of(row, asked["way"], asked["pass"])}
         else:
-            answer = {"passes": time_row(row, asked["quick"], asked["threads"])}
+            how = asked["quick"], asked["threads"], asked.get("compiled", False)
+            answer = {"passes": time_row(row, *how)}
     except Missing as reason:
         answer = {"skipped": str(reason)}
     answer["seconds"] = round(time.perf_counter() - start, 1)
