@@ -8,12 +8,14 @@ import torch
 from regard import native, watch
 from regard.decode import Beam, Ensemble, Greedy
 from regard.decode.continuous_batching import RunningBeam, unsupported_reason
+from regard.decode.program.recorded_decoder import RecordedDecoder
 from regard.decode.program.recordings import decoder_in_c
+from regard.decode.program.staggered import Staggered
 from regard.decode.program.written import CACHES
 from regard.errors import RequestError
 from regard.models.bytenet import ByteNet
 from regard.models.marian import Marian
-from regard.protocols import EOS, PAD
+from regard.protocols import EOS, PAD, Decoding
 from tests.decode.program.test_transformers import a_following, a_transformer, an_rnnsearch, biased
 
 pytestmark = pytest.mark.skipif(native.library() is None, reason="no compiled library")
@@ -101,9 +103,30 @@ def test_who_comes_when_changes_nothing(variant, precision):
 )
 def test_other_beams(beam):
     model, rows = a_transformer(), sentences(9, seed=2)
-    found = gone_through(RunningBeam(beam, model), rows, seed=2)
-    for mine, expected in zip(found, alone(beam, model, rows), strict=True):
-        assert [(h.tokens, h.score) for h in mine] == [(h.tokens, h.score) for h in expected]
+    for most in (1, 5):
+        found = gone_through(RunningBeam(beam, model), rows, seed=2, most=most)
+        for mine, expected in zip(found, alone(beam, model, rows), strict=True):
+            assert [(h.tokens, h.score) for h in mine] == [(h.tokens, h.score) for h in expected]
+
+
+def test_sentences_that_joined_take_several_steps_in_c(monkeypatch):
+    made, search = [], RecordedDecoder.search
+
+    def counted(self, tokens, decoding, *rest):
+        found = search(self, tokens, decoding, *rest)
+        made.append((type(decoding), 0 if found is None else len(found.tokens)))
+        return found
+
+    monkeypatch.setattr(RecordedDecoder, "search", counted)
+    running = RunningBeam(Beam(beam_size=3, min_length=6), a_transformer())
+    running.add(*together(sentences(2)))
+    running.step(4)
+    running.add(*together(sentences(2, seed=1)))
+    while len(running):
+        running.step(4)
+    assert made[0] == (Decoding, 4)
+    assert (Staggered, 4) in made
+    assert running.steps == sum(steps for _, steps in made)
 
 
 def test_who_leaves_is_not_decoded_and_the_others_are():

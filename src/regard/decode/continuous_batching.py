@@ -161,8 +161,7 @@ class RunningBeam:
         """Go one step; give the hypotheses, best first, of those sentences that are finished.
 
         Args:
-            most: steps that C may take in one call, unless a sentence is finished before. They
-                are taken one by one once sentences have joined.
+            most: steps that C may take in one call, unless a sentence is finished before.
         """
         search = self._search
         if search is None:

@@ -20,7 +20,7 @@ typedef struct {
     int64_t steps;           /* at most */
     int64_t greedy;          /* one continuation of each hypothesis, which ends with its first EOS */
     int64_t size, best;      /* hypotheses that go on, and continuations that are looked at */
-    int64_t end, ending;     /* EOS, and the first step at which it may come */
+    int64_t end, ending;     /* EOS, and the first step of a sentence at which it may come */
     int64_t wanted, now;     /* ended hypotheses that a search needs; whether hope ends here, not at the limit */
     int64_t enough;          /* ended hypotheses after which a search stops in any case */
     int64_t logits;          /* their slot, where the program does not give the best words; else -1 */
@@ -67,17 +67,20 @@ typedef struct {
 /* Whether a comes before b; what is not a number comes first, as in `topk`. */
 static int before(double a, double b) { return a > b || (isnan(a) && !isnan(b)); }
 
+/* The step that a sentence is at, counted from its first. */
+static int64_t own_step(const program_call *c, int64_t n) { return c->step - start_of(c, n); }
+
 static int fits(const program *p, const program_call *c, const program_search *s) {
     const int64_t most = (int64_t)1 << 20;
-    if (s->steps < 1 || s->steps > most || c->sentences < 1 || c->sentences > most || c->starts || c->spans) return 0;
+    if (s->steps < 1 || s->steps > most || c->sentences < 1 || c->sentences > most || c->spans) return 0;
     if (s->size < 1 || c->width != s->size || s->size > MOST_BEST || c->count < 1 || c->count > MOST_BEST) return 0;
-    if (s->best < 1 || s->best > MOST_BEST || s->best > s->size * c->count) return 0;
+    if (s->best < 1 || s->best > MOST_BEST || s->best > s->size * (c->count - (c->starts != NULL))) return 0;
     if (s->greedy ? s->size != 1 || s->best != 1 : s->best != 2 * s->size || s->wanted < 1) return 0;
     if (s->wanted > MOST_BEST || s->end < 0 || c->first != s->end || s->states < 0 || s->states > MOST_SLOTS) return 0;
     if (c->past < 0 || (c->past && (!s->ancestors[0] || !s->ancestors[1]))) return 0;
     if (p->slots < 1 || p->slots > MOST_SLOTS || c->slots != p->slots) return 0;
     for (int64_t n = 0; n < c->sentences; n++)
-        if (s->limits[n] > s->longest || s->limits[n] < c->step + 1) return 0;
+        if (s->limits[n] > s->longest || s->limits[n] <= own_step(c, n) || own_step(c, n) < 0) return 0;
     if (s->tokens >= 0 && (s->tokens >= p->slots || !p->slot[s->tokens].integers || !c->at[s->tokens] ||
                            c->apart[s->tokens] != 1 || p->slot[s->tokens].space != PER_ROW))
         return 0;
@@ -99,12 +102,13 @@ static int fits(const program *p, const program_call *c, const program_search *s
 
 /* The best continuations of a sentence, best first; among equals the first hypothesis's first. */
 static void continuations(const program_call *c, const program_search *s, int64_t n, continuation *best) {
+    const int64_t never = own_step(c, n) < s->ending ? s->end : -1; /* id that may not come yet */
     int64_t found = 0;
     for (int64_t k = 0; k < s->size; k++) {
         const int64_t r = n * s->size + k;
         for (int64_t j = 0; j < c->count; j++) {
             const continuation one = {s->totals[r] + (double)s->values[r * c->count + j], k, s->ids[r * c->count + j]};
-            if (found == s->best && !before(one.total, best[found - 1].total)) continue;
+            if (one.token == never || (found == s->best && !before(one.total, best[found - 1].total))) continue;
             int64_t to = found < s->best ? found++ : found - 1;
             for (; to > 0 && before(one.total, best[to - 1].total); to--) best[to] = best[to - 1];
             best[to] = one;
@@ -136,8 +140,8 @@ static void put(const program_search *s, int64_t at, const continuation *one, do
 }
 
 /* A sentence's next hypotheses, and those that ended; whether it is finished. */
-static int extend(const program_call *c, const program_search *s, int64_t n, int64_t at, int64_t length) {
-    const int64_t first = (at * c->sentences + n) * s->size, size = s->size;
+static int extend(const program_call *c, const program_search *s, int64_t n, int64_t at) {
+    const int64_t first = (at * c->sentences + n) * s->size, size = s->size, length = own_step(c, n) + 1;
     continuation best[MOST_BEST];
     continuations(c, s, n, best);
     if (s->greedy) {
@@ -197,7 +201,7 @@ REGARD_API int regard_program_search(const void *plan, const void *call, void *o
     if (!fits(p, &c, s)) return BAD_PLAN;
     memcpy(at, c.at, p->slots * sizeof(void *));
     c.at = at;
-    const int64_t rows = c.sentences * c.width, step = c.step;
+    const int64_t rows = c.sentences * c.width;
     int finished = 0;
     for (int64_t t = 0; t < s->steps && !finished; t++) {
         if (t) {
@@ -209,7 +213,9 @@ REGARD_API int regard_program_search(const void *plan, const void *call, void *o
             memcpy(s->totals, s->made_totals + (t - 1) * rows, rows * sizeof(double));
             c.step++;
         }
-        c.first = step + t < s->ending ? s->end + 1 : s->end;
+        int early = 1; /* all sentences: else those that are leave EOS out by themselves */
+        for (int64_t n = 0; n < c.sentences; n++) early &= own_step(&c, n) < s->ending;
+        c.first = early ? s->end + 1 : s->end;
         int status = regard_program_step(p, &c, threads);
         if (!status && s->logits >= 0) {
             const int64_t words = c.size[s->logits];
@@ -219,7 +225,7 @@ REGARD_API int regard_program_search(const void *plan, const void *call, void *o
                 if (!isnan(s->values[k])) s->values[k] = logits[k / c.count * words + s->ids[k]];
         }
         if (status) return status;
-        for (int64_t n = 0; n < c.sentences; n++) finished |= extend(&c, s, n, t, step + t + 1);
+        for (int64_t n = 0; n < c.sentences; n++) finished |= extend(&c, s, n, t);
         s->done = t + 1;
     }
     return WELL;

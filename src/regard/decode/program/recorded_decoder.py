@@ -171,8 +171,10 @@ class RecordedDecoder(InC):
             tokens and totals, the log-probabilities so far (B, beam)
         """
         states, words = self._states, self.target_vocab_size
-        fits = words is not None and rule.continuations <= min(MOST, words - EOS - 1)
-        if states.reason is not None or not fits or active() or isinstance(decoding, Staggered):
+        # One more where sentences joined, as EOS may be left out for some.
+        count = rule.continuations + isinstance(decoding, Staggered)
+        fits = words is not None and count <= min(MOST, words - EOS - 1)
+        if states.reason is not None or not fits or active():
             return None
         tokens = tokens.clone()  # C writes the next ones into it
         try:
@@ -180,16 +182,19 @@ class RecordedDecoder(InC):
             binding = self._bind(batch, tokens, decoding)
         except NotRecorded:
             return None
-        rows, block = tokens.numel(), self.lowered.block
-        most = min(most, steps_at_once(rule, decoding.step, rows, block))
-        steps = states.steps(binding, most)
+        own = own_steps(decoding)
+        starts = decoding.starts.tolist() if isinstance(decoding, Staggered) else [0] * len(tokens)
+        left = min(n + at for n, at in zip(rule.limits, starts, strict=True)) - decoding.step
+        most = min(most, steps_at_once(left, len(tokens), tokens.numel(), self.lowered.block))
+        steps = states.steps(binding, own, most)
         direct = self.lowered.output >= 0 and not self.normalized
-        best = BestWords.of(tokens, EOS, rule.continuations) if direct else None
+        best = BestWords.of(tokens, EOS, count) if direct else None
         past = self._longer(tokens, decoding)
-        later = () if past is None else torch.empty(steps - 1, rows, block).unbind()
+        blocks = torch.empty(steps - 1, tokens.numel(), self.lowered.block)
+        later = () if past is None else blocks.unbind()
         ready = self._ready(batch, tokens, decoding, binding, past, best, later)
         ((plan, _),) = self._compiled.pieces
-        search = SearchInC(plan, ready, states, rule, totals, steps)
+        search = SearchInC(plan, ready, states, rule, totals, steps, count)
         made, past = search.run(past, later, best, self.normalized)
         self._rooms[:] = [ready.work]
         after = self._after(decoding, ready.values, past, len(made.tokens))

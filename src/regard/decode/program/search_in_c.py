@@ -181,11 +181,17 @@ class States:
         lowered, (given, made) = self.lowered, pair
         return lowered.made.get(made, lowered.entered.get(made, -1)), lowered.entered[given]
 
-    def steps(self, binding: Binding, most: int) -> int:
-        """How many of the next `most` steps the model takes in the same way."""
+    def steps(self, binding: Binding, own: list[int], most: int) -> int:
+        """How many of the next `most` steps the model takes in the same way.
+
+        Args:
+            own: the steps that sentences are at.
+        """
+        symbol = self.lowered.symbols.step
         for later in range(1, most):
             sizes = {s: n + later * (s in self.moving) for s, n in binding.sizes.items()}
-            if not self._same_way(sizes):
+            each = [sizes] if symbol is None else [{**sizes, symbol: n + later} for n in own]
+            if not all(map(self._same_way, each)):
                 return later
         return most
 
@@ -248,16 +254,16 @@ SEARCH = Function(
 )
 
 
-def steps_at_once(rule: StoppingRule, step: int, rows: int, block: int) -> int:
+def steps_at_once(left: int, sentences: int, rows: int, block: int) -> int:
     """How many steps a call may take.
 
     Args:
+        left: until the first sentence is at its limit.
         rows: hypotheses of all sentences.
         block: floats that caches have of a key.
     """
-    most = MOST_STEPS if len(rule.limits) <= SEVERAL else FEW_STEPS
-    fitting = max(1, MOST_BYTES // max(1, 4 * rows * block))
-    return max(1, min(min(rule.limits) - step, most, fitting))
+    most = MOST_STEPS if sentences <= SEVERAL else FEW_STEPS
+    return max(1, min(left, most, MOST_BYTES // max(1, 4 * rows * block)))
 
 
 class SearchInC:
@@ -270,6 +276,7 @@ class SearchInC:
         rule: when it ends.
         totals: (n, width) log-probabilities so far.
         steps: the most that it takes.
+        looked_at: continuations of each hypothesis.
     """
 
     def __init__(
@@ -280,8 +287,9 @@ class SearchInC:
         rule: StoppingRule,
         totals: Tensor,
         steps: int,
+        looked_at: int,
     ) -> None:
-        self.plan, self.ready, self.states, self.rule = plan, ready, states, rule
+        self.plan, self.ready, self.states, self.looked_at = plan, ready, states, looked_at
         n, width = totals.shape
         long, real = torch.int64, torch.float64
         sizes = steps, n, width
@@ -331,8 +339,8 @@ class SearchInC:
         search, rooms = self.search, self._rooms()
         steps, n, width = self.tokens.shape
         if best is None:
-            best = BestWords.of(self.tokens[0], EOS, self.rule.continuations)
-            self.ready.call.first, self.ready.call.count = EOS, self.rule.continuations
+            best = BestWords.of(self.tokens[0], EOS, self.looked_at)
+            self.ready.call.first, self.ready.call.count = EOS, self.looked_at
             search.logits, search.normalized = self.states.logits, normalized
         else:
             search.logits = -1
