@@ -71,6 +71,7 @@ def documents(data):
 SOURCES = {
     "aspects-small": ("aspects", aspects),
     "cloze-small": ("cloze", questions),
+    "movie-reviews-small": ("movie_reviews", documents),
     "parser-small": ("parsing", sentences),
     "relations-small": ("relation", relations),
     "roles-small": ("srl", clauses),
