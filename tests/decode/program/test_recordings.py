@@ -258,7 +258,7 @@ def test_explanations_say_what_takes_the_steps(luong, monkeypatch):
     assert "nothing was decoded yet" in str(explanation(luong))
     form(luong)
     assert explanation(luong).pieces == 1
-    assert "in one call of C a step" in str(explanation(luong))
+    assert "in one call of C for several steps" in str(explanation(luong))
     for given in (source("transformer"), BY_NAME["transformer"].source(1, 5)):  # none is padded
         model = BY_NAME["transformer"].build()
         form(model, given)

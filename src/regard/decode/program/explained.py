@@ -22,6 +22,8 @@ class StepExplanation:
         reasons: why it is no program, in clauses.
         encoder: instructions of the program that reads sources; 0: the model reads them.
         encoder_reason: why the model reads them, in a clause.
+        one_by_one: why a search takes its steps one by one, in a clause; None: C takes several in
+            one call, where nothing else is asked of the search.
     """
 
     backend: str
@@ -31,12 +33,17 @@ class StepExplanation:
     reasons: tuple[str, ...] = ()
     encoder: int = 0
     encoder_reason: str | None = None
+    one_by_one: str | None = None
 
     def __str__(self) -> str:
         if self.backend == "model":
             return f"its own step, by PyTorch: {'; '.join(self.reasons)}"
-        calls = "one call" if self.pieces == 1 else f"{self.pieces} calls"
-        said = f"a recorded program, {self.instructions} instructions in {calls} of C a step"
+        calls = "one call of C for several steps"
+        if self.one_by_one is not None:
+            count = "one call" if self.pieces == 1 else f"{self.pieces} calls"
+            why = "" if self.by_torch else f", because {self.one_by_one}"
+            calls = f"{count} of C a step{why}"
+        said = f"a recorded program, {self.instructions} instructions in {calls}"
         if not self.by_torch:
             return said
         counted = Counter(name for name, _ in self.by_torch)
@@ -71,6 +78,6 @@ def explanation(model: Any) -> StepExplanation:
         reasons = () if why is None else (why,)
         return StepExplanation("model", 0, 0, (), reasons, encoder, unread)
     by_torch = [(one.node.short, one.why) for one in decoder.lowered.hosts]
-    return StepExplanation(
-        "program", decoder.instructions, decoder.pieces, (*by_torch,), (), encoder, unread
-    )
+    counts = decoder.instructions, decoder.pieces
+    alone = decoder.one_by_one_reason
+    return StepExplanation("program", *counts, (*by_torch,), (), encoder, unread, alone)

@@ -89,6 +89,11 @@ class RecordedDecoder(InC):
         return unjoined_reason(self.lowered) if self.begins else own
 
     @property
+    def one_by_one_reason(self) -> str | None:
+        """Why a search takes its steps one by one, in a clause; None: C takes several at once."""
+        return self._states.reason
+
+    @property
     def instructions(self) -> int:
         """How many there are."""
         return len(self._compiled)
