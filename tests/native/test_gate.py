@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import regard.attention._ops.cpu.located  # declares what is looked for
-import regard.decode.program.instructions
+import regard.decode.program.search_in_c
 import regard.losses.smoothed_cross_entropy
 from regard import native
 from regard.attention._kernels import edges, features, local
@@ -19,11 +19,20 @@ from regard.attention._ops import split_halves
 from regard.attention._ops.cpu import additive_calls, dots
 from regard.decode import top
 from regard.layers import _crf_native
-from regard.native import _build, dropout, fingerprint, gate, gemm, packed_products
+from regard.native import (
+    _build,
+    dropout,
+    fingerprint,
+    gate,
+    gated,
+    gemm,
+    packed_products,
+    reading,
+)
 from regard.native.gate import BrokenContract, Function, Struct
 
 USERS = (
-    regard.decode.program.instructions,
+    regard.decode.program.search_in_c,
     regard.losses.smoothed_cross_entropy,
     _crf_native,
     edges,
@@ -35,13 +44,16 @@ USERS = (
     top,
     dropout,
     fingerprint,
+    gated,
     gemm,
     packed_products,
+    reading,
 )
 SOURCES = Path(native.__file__).parent
 needs_c = pytest.mark.skipif(native.library() is None, reason="no compiled library")
-GETTERS = {"regard_additive_width", "regard_vnni", "regard_multiplies", "regard_get_level",
-           "regard_set_level", "regard_set_divides", "regard_set_vnni"}  # fmt: skip
+GETTERS = {"regard_additive_width", "regard_vnni", "regard_machine_avx_vnni", "regard_multiplies",
+           "regard_get_level", "regard_set_level", "regard_set_divides",
+           "regard_set_vnni"}  # fmt: skip
 TYPES = {
     "int64_t": ctypes.c_int64, "int32_t": ctypes.c_int32, "int": ctypes.c_int32,
     "float": ctypes.c_float, "double": ctypes.c_double,

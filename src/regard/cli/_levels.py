@@ -1,5 +1,6 @@
 """The levels of instructions that the C kernels have, for `regard doctor`."""
 
+import os
 import platform
 import sys
 
@@ -9,13 +10,10 @@ __all__ = ["levels"]
 
 _GOOD_FOR = {
     "AVX-512": "float32 and bfloat16, 16 numbers at once; int8 {int8}",
-    "AVX2": "float32 and bfloat16, 8 numbers at once; int8 as 16-bit products",
+    "AVX2": "float32 and bfloat16, 8 numbers at once; int8 as pairs of 8-bit products",
     "portable": "float32 and bfloat16, 4 numbers at once; int8 as 16-bit products",
 }
-_NOT_WRITTEN = {
-    "AVX-VNNI": "not written: int8 on AVX2 multiplies 16-bit numbers",
-    "AMX": "not written",
-}
+_NOT_WRITTEN = {"AMX": "not written"}
 _NEVER_RUN = ("Darwin", "Windows")
 
 
@@ -39,4 +37,15 @@ def levels() -> dict[str, str]:
         rows["NEON dot products"] = "not written"
     if platform.system() in _NEVER_RUN:
         rows["not run"] = f"no kernel was ever run on {sys.platform}: it was built elsewhere"
-    return rows | (_NOT_WRITTEN if "AVX2" in rows else {})
+    if "AVX2" not in rows:
+        return rows
+    return rows | {"AVX-VNNI": _avx_vnni(library.regard_machine_avx_vnni())} | _NOT_WRITTEN
+
+
+def _avx_vnni(has: bool) -> str:
+    """What is said of products of bytes in 256 bits."""
+    if not has:
+        return "this machine lacks it; its products were checked in AVX-512's encoding alone"
+    if os.environ.get("REGARD_AVX_VNNI") == "1":
+        return "on for int8 on AVX2, by REGARD_AVX_VNNI=1; never run by its authors"
+    return "off, as its authors never ran it; REGARD_AVX_VNNI=1 turns it on for int8 on AVX2"

@@ -7,16 +7,25 @@
 
 /* A register (0 eax, 1 ebx, 2 ecx) of CPUID. Not __builtin_cpu_supports: it is always 0 with Zig. */
 #if REGARD_X86
-static unsigned features(unsigned leaf, int which) {
+static unsigned features_of(unsigned leaf, unsigned below, int which) {
     unsigned a = 0, b = 0, c = 0, d = 0;
-    if (!__get_cpuid_count(leaf, 0, &a, &b, &c, &d)) return 0;
+    if (!__get_cpuid_count(leaf, below, &a, &b, &c, &d)) return 0;
     return which == 2 ? c : which == 1 ? b : a;
 }
+static unsigned features(unsigned leaf, int which) { return features_of(leaf, 0, which); }
 #endif
 
 int regard_machine_vnni(void) {
 #if REGARD_X86
     return features(7, 2) >> 11 & 1;
+#else
+    return 0;
+#endif
+}
+
+REGARD_API int regard_machine_avx_vnni(void) {
+#if REGARD_X86
+    return features(7, 0) >= 1 && (features_of(7, 1, 0) >> 4 & 1);
 #else
     return 0;
 #endif

@@ -4,6 +4,17 @@
 /* Rows of bytes: as they are; as 16-bit numbers, even terms before odd ones; in two, so that no sum of
  * two products is too large. */
 enum { BYTES, PAIRS_OF_TERMS, APART };
+/* What multiplies bytes in 256 bits: two instructions, or VNNI's one, encoded as AVX-VNNI or AVX-512. */
+enum { NO_DOTS, VEX_DOTS, EVEX_DOTS };
+#if REGARD_HAS_AVX2
+static int dots_of_256_bits(void);
+#endif
+
+#if defined(__clang__)
+#define ENCODES_DOTS (__clang_major__ >= 12)
+#else
+#define ENCODES_DOTS (__GNUC__ >= 11)
+#endif
 
 #define TEMPLATE "int8_products.inc"
 #include "levels.h"
@@ -21,7 +32,17 @@ REGARD_API int regard_vnni(void) {
     return found && asked_vnni && regard_level() == REGARD_AVX512;
 }
 
-/* 0: as on a machine without it. For tests. */
+#if REGARD_HAS_AVX2
+/* AVX-VNNI was never run by us: 2 asks for it, in the encoding that the machine has. */
+static int dots_of_256_bits(void) {
+    static int vex = -1, evex = -1;
+    if (asked_vnni != 2 || !ENCODES_DOTS) return NO_DOTS;
+    if (vex < 0) vex = regard_machine_avx_vnni(), evex = regard_machine_vnni();
+    return vex ? VEX_DOTS : evex ? EVEX_DOTS : NO_DOTS;
+}
+#endif
+
+/* 0: as on a machine without it; 1: in 512 bits; 2: in 256 bits too, where the level is AVX2. */
 REGARD_API void regard_set_vnni(int vnni) { asked_vnni = vnni; }
 
 linear regard_columns(int64_t kind, const linear *w, int64_t first, int64_t count) {

@@ -134,6 +134,8 @@ def _opened(path: Path) -> CDLL:
     found = CDLL(str(path))
     if os.environ.get("REGARD_LEVEL"):
         found.regard_set_level(_highest())
+    if os.environ.get("REGARD_AVX_VNNI") == "1":
+        found.regard_set_vnni(2)
     return found
 
 

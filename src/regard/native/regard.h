@@ -50,7 +50,8 @@ enum { REGARD_PORTABLE = 0, REGARD_AVX2 = 1, REGARD_AVX512 = 2 };
 int regard_level(void);
 
 /* Whether this machine has AVX-512's products of bytes. */
-int regard_machine_vnni(void);
+int regard_machine_vnni(void);     /* in 512 bits */
+REGARD_API int regard_machine_avx_vnni(void); /* in 256 bits, without AVX-512 */
 
 /* Whether a division of 512 bits costs less than an estimate and a Newton step: AMD's family 25
  * (Zen 4) does 512-bit multiplications in two halves, and divides beside them. */

@@ -173,11 +173,11 @@ static void follow(const program *p, const program_call *c, const carried_state 
                    const int64_t *parents, int64_t turn) {
     const char *from = at[own->source];
     char *to = own->room[turn];
-    if (p->slot[own->to].space == PER_SENTENCE) memcpy(to, from, c->sentences * own->bytes);
+    if (p->slot[own->to].space == PER_SENTENCE) memcpy(to, from, (size_t)(c->sentences * own->bytes));
     else
         for (int64_t r = 0; r < c->sentences * c->width; r++) {
             const int64_t parent = r / c->width * c->width + parents[r];
-            memcpy(to + r * own->bytes, from + parent * own->bytes, own->bytes);
+            memcpy(to + r * own->bytes, from + parent * own->bytes, (size_t)own->bytes);
         }
 }
 
@@ -186,7 +186,7 @@ static void descend(program_call *c, int32_t *to, const int64_t *parents) {
     const int64_t past = c->past;
     for (int64_t r = 0; r < c->sentences * c->width; r++) {
         const int64_t parent = r / c->width * c->width + parents[r];
-        memcpy(to + r * (past + 1), c->ancestors + parent * past, past * sizeof(int32_t));
+        memcpy(to + r * (past + 1), c->ancestors + parent * past, (size_t)past * sizeof(int32_t));
         to[r * (past + 1) + past] = (int32_t)r;
     }
     c->ancestors = to, c->past++;
@@ -199,7 +199,7 @@ REGARD_API int regard_program_search(const void *plan, const void *call, void *o
     void *at[MOST_SLOTS];
     s->done = 0;
     if (!fits(p, &c, s)) return BAD_PLAN;
-    memcpy(at, c.at, p->slots * sizeof(void *));
+    memcpy(at, c.at, (size_t)p->slots * sizeof(void *));
     c.at = at;
     const int64_t rows = c.sentences * c.width;
     int finished = 0;
@@ -208,9 +208,9 @@ REGARD_API int regard_program_search(const void *plan, const void *call, void *o
             const int64_t *parents = s->made_parents + (t - 1) * rows;
             for (int64_t k = 0; k < s->states; k++) follow(p, &c, s->state + k, at, parents, t & 1);
             for (int64_t k = 0; k < s->states; k++) at[s->state[k].to] = s->state[k].room[t & 1];
-            if (s->tokens >= 0) memcpy(at[s->tokens], s->made_tokens + (t - 1) * rows, rows * sizeof(int64_t));
+            if (s->tokens >= 0) memcpy(at[s->tokens], s->made_tokens + (t - 1) * rows, (size_t)rows * sizeof(int64_t));
             if (c.past) descend(&c, s->ancestors[t & 1], parents);
-            memcpy(s->totals, s->made_totals + (t - 1) * rows, rows * sizeof(double));
+            memcpy(s->totals, s->made_totals + (t - 1) * rows, (size_t)rows * sizeof(double));
             c.step++;
         }
         int early = 1; /* all sentences: else those that are leave EOS out by themselves */
