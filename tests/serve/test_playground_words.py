@@ -62,6 +62,7 @@ def test_two_settings_stand_side_by_side(play, translator):
     play.page.click("#options summary")
     play.page.fill("#prefix", "A window")
     second = play.ask(SENTENCE)
+    play.until("#kept .out >> nth=1", second)
     sides = play.find("#kept figure")
     assert sides.count() == 2
     assert [one.inner_text() for one in play.find("#kept .out").all()] == [first, second]
