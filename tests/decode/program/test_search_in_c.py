@@ -173,3 +173,15 @@ def test_a_plan_that_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr(search_in_c.SearchInC, "_rooms", wrong)
     with pytest.raises((RuntimeError, BrokenContract), match="sizes do not fit"):
         Beam(2)(model, source)
+
+
+def test_a_call_takes_no_longer_than_about_a_second(monkeypatch, calls):
+    case = the("transformer")
+    model, source = ending(case.build()), case.source(1, 5)
+    decoder = Greedy(min_length=12, max_length=12)
+    whole = plain(decoder(model, source))
+    assert max(calls) > 2
+    calls.clear()
+    monkeypatch.setattr(search_in_c, "MOST_PRODUCTS", 1)
+    assert plain(decoder(model, source)) == whole
+    assert set(calls) == {1}

@@ -190,7 +190,7 @@ class RecordedDecoder(InC):
         own = own_steps(decoding)
         starts = decoding.starts.tolist() if isinstance(decoding, Staggered) else [0] * len(tokens)
         left = min(n + at for n, at in zip(rule.limits, starts, strict=True)) - decoding.step
-        most = min(most, steps_at_once(left, len(tokens), tokens.numel(), self.lowered.block))
+        most = min(most, steps_at_once(left, len(tokens), tokens.numel(), self.lowered))
         steps = states.steps(binding, own, most)
         direct = self.lowered.output >= 0 and not self.normalized
         best = BestWords.of(tokens, EOS, count) if direct else None

@@ -37,8 +37,9 @@ __all__ = [
 
 NEVER = 1 << 40
 """As many hypotheses never end."""
-MOST_STEPS, MOST_BYTES = 64, 1 << 25
-"""Of a call, and what their caches may take."""
+MOST_STEPS, MOST_BYTES, MOST_PRODUCTS = 64, 1 << 25, 1 << 34
+"""Of a call, what their caches may take, and about a second's multiplications: keys that interrupt
+are heard between two calls."""
 FEW_STEPS, SEVERAL = 16, 4
 """Of a call with more sentences than this, one of which is finished soon."""
 
@@ -254,16 +255,17 @@ SEARCH = Function(
 )
 
 
-def steps_at_once(left: int, sentences: int, rows: int, block: int) -> int:
+def steps_at_once(left: int, sentences: int, rows: int, lowered: Lowered) -> int:
     """How many steps a call may take.
 
     Args:
         left: until the first sentence is at its limit.
         rows: hypotheses of all sentences.
-        block: floats that caches have of a key.
     """
     most = MOST_STEPS if sentences <= SEVERAL else FEW_STEPS
-    return max(1, min(left, most, MOST_BYTES // max(1, 4 * rows * block)))
+    held = MOST_BYTES // max(1, 4 * rows * lowered.block)
+    quick = MOST_PRODUCTS // max(1, rows * lowered.products)
+    return max(1, min(left, most, held, quick))
 
 
 class SearchInC:
