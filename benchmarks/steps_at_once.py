@@ -1,6 +1,7 @@
 """Whole decodings whose steps C takes several at a time, beside one call of C a step.
 
     python benchmarks/steps_at_once.py [--rounds 5] [--models luong gnmt] [--precision int8]
+    python benchmarks/steps_at_once.py --beside model   # the model's own steps, by PyTorch
 
 CPU time of one thread, in turns, with reading and the books of the search: 8,000 words, sources of
 10 to 30 words (20 where there is one), and as many words written as read, so that sentences leave
@@ -9,8 +10,12 @@ times as fast, with the extremes of the rounds.
 """
 
 import argparse
+import os
 import statistics
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -42,23 +47,41 @@ def given(name: str, batch: int) -> Inputs:
     return Inputs(ids, lengths, {k: v.repeat(1, 2)[:, :size] for k, v in whole.extras.items()})
 
 
+@contextmanager
+def by_pytorch() -> Iterator[None]:
+    """Within this nothing is recorded."""
+    os.environ["REGARD_PROGRAM"] = "0"
+    try:
+        yield
+    finally:
+        del os.environ["REGARD_PROGRAM"]
+
+
 @torch.inference_mode()
-def measure(model: Any, decoder: Decoder, inputs: Inputs, rounds: int) -> dict[str, Any]:
-    """Both ways in turns; their hypotheses are the same."""
-    ways = {"at_once": None, "by_step": NEVER}
-    found, spent = {}, {way: [] for way in ways}
+def measure(
+    model: Any, engine: Any, decoder: Decoder, inputs: Inputs, rounds: int, beside: str
+) -> dict[str, Any]:
+    """Both ways in turns; those in C find the same hypotheses."""
+    own = replace(decoder, precision="float32")
+    ways: dict[str, Callable[[], Any]] = {
+        "at_once": lambda: decoder(engine, inputs),
+        "step": lambda: decoder(engine, inputs, deadline=NEVER),
+        "model": lambda: own(model, inputs),
+    }
+    found, spent = {}, {way: [] for way in ("at_once", beside)}
     for turn in range(rounds + 1):
-        for way, deadline in sorted(ways.items(), reverse=turn % 2 == 1):
-            start = time.process_time()
-            best = decoder(model, inputs, deadline=deadline)
+        for way in sorted(spent, reverse=turn % 2 == 1):
+            with by_pytorch() if way == "model" else nullcontext():
+                start = time.process_time()
+                best = ways[way]()
             if turn:  # the first is not counted
                 spent[way].append(1000 * (time.process_time() - start))
-            found[way] = [(h.tokens, h.score) for own in best for h in own]
-    if found["at_once"] != found["by_step"]:
+            found[way] = [(h.tokens, h.score) for one in best for h in one]
+    if beside == "step" and found["at_once"] != found["step"]:
         raise AssertionError("the two ways found other hypotheses")
-    ratios = [b / a for a, b in zip(spent["at_once"], spent["by_step"], strict=True)]
+    ratios = [b / a for a, b in zip(spent["at_once"], spent[beside], strict=True)]
     return {
-        "by_step_ms": round(statistics.median(spent["by_step"]), 2),
+        f"by_{beside}_ms": round(statistics.median(spent[beside]), 2),
         "ms": round(statistics.median(spent["at_once"]), 2),
         "times": [round(f(ratios), 2) for f in (min, statistics.median, max)],
     }
@@ -70,6 +93,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
     parser.add_argument("--precision", default="float32")
+    parser.add_argument("--beside", default="step", choices=("step", "model"))
     args = parser.parse_args()
     torch.set_num_threads(1)
     limits = {"max_ratio": 1.0, "max_extra": 0, "min_length": 1, "precision": args.precision}
@@ -86,7 +110,7 @@ def main() -> None:
                     decoder=type(decoder).__name__.lower(),
                     batch=batch,
                     precision=args.precision,
-                    **measure(engine, decoder, inputs, args.rounds),
+                    **measure(model, engine, decoder, inputs, args.rounds, args.beside),
                     level=native.level(),
                     **machine(),
                 )
