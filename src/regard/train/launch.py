@@ -17,8 +17,9 @@ from typing import Any
 
 __all__ = ["launch"]
 
-GRACE = 30.0
-"""Seconds that the others have to end when one has failed."""
+GRACE, SAYING = 30.0, 3.0
+"""Seconds that the others have to end when one was interrupted, and when it failed: so long the first
+process, on a busy machine, may take to say the same and to end."""
 INTERRUPTED = 130
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 """What ends a process at once: Windows has one signal that does."""
@@ -88,7 +89,7 @@ def _wait(started: Sequence[Process]) -> list[int]:
         if until is None and any(process.poll() for process in started):
             until = time.monotonic() + GRACE
             if not any(process.poll() == INTERRUPTED for process in started):
-                until = time.monotonic() + 1.0  # for what it says itself
+                until = time.monotonic() + SAYING
         if until is not None and time.monotonic() > until:
             _stop(started, KILL)
         time.sleep(0.05)
