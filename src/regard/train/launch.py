@@ -18,8 +18,8 @@ from typing import Any
 __all__ = ["launch"]
 
 GRACE, SAYING = 30.0, 3.0
-"""Seconds that the others have to end when one was interrupted, and when it failed: so long the first
-process, on a busy machine, may take to say the same and to end."""
+"""Seconds that the others have to end when one was interrupted, and when one failed: on a busy
+machine the first takes as long to say the same and to end."""
 INTERRUPTED = 130
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 """What ends a process at once: Windows has one signal that does."""
