@@ -129,6 +129,22 @@ def test_sentences_that_joined_take_several_steps_in_c(monkeypatch):
     assert running.steps == sum(steps for _, steps in made)
 
 
+def test_a_longer_sentence_joins_a_shorter_one():
+    """Its limit is beyond that of the sentences with which the search began."""
+    model, beam = a_transformer(), Beam(beam_size=3, min_length=12, max_extra=20, length_penalty=0.6)
+    rows = [[7, EOS], [*range(5, 17), EOS]]
+    running = RunningBeam(beam, model)
+    numbers = running.add(*together(rows[:1]))
+    found = running.step(4)
+    numbers += running.add(*together(rows[1:]))
+    while len(running):
+        found |= running.step(4)
+    for number, expected in zip(numbers, alone(beam, model, rows), strict=True):
+        assert [(h.tokens, h.score) for h in found[number]] == [
+            (h.tokens, h.score) for h in expected
+        ]
+
+
 def test_who_leaves_is_not_decoded_and_the_others_are():
     model, rows, beam = a_transformer(), sentences(6, seed=3), Beam(beam_size=2, n_best=2)
     running = RunningBeam(beam, model)

@@ -66,16 +66,18 @@ class BeamSearch:
         plain = self._covered is None and not beam.diversity_rate
         if model is None or not plain or self.tokens.shape[1] != beam.beam_size:
             return self.step()
+        books = [self.books[number] for number in self.rows]
+        limits = [book.limit for book in books]
         rule = StoppingRule(
             False,
             beam.beam_size,
             beam.min_length - 1,
-            [self.books[number].limit for number in self.rows],
-            normalizers(beam.penalty, beam.length_penalty, max(self.request.limits)),
-            self.books[self.rows[0]].wanted,
-            self.books[self.rows[0]].enough,
+            limits,
+            normalizers(beam.penalty, beam.length_penalty, max(limits)),  # some joined later
+            books[0].wanted,
+            books[0].enough,
             beam.bound == "now",
-            [[end.score for end in self.books[number].ended] for number in self.rows],
+            [[end.score for end in book.ended] for book in books],
         )
         made = model.search(self.tokens, self.decoding, self.totals, rule, most)
         if made is None:
