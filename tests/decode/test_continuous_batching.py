@@ -131,7 +131,10 @@ def test_sentences_that_joined_take_several_steps_in_c(monkeypatch):
 
 def test_a_longer_sentence_joins_a_shorter_one():
     """Its limit is beyond that of the sentences with which the search began."""
-    model, beam = a_transformer(), Beam(beam_size=3, min_length=12, max_extra=20, length_penalty=0.6)
+    model, beam = (
+        a_transformer(),
+        Beam(beam_size=3, min_length=12, max_extra=20, length_penalty=0.6),
+    )
     rows = [[7, EOS], [*range(5, 17), EOS]]
     running = RunningBeam(beam, model)
     numbers = running.add(*together(rows[:1]))
