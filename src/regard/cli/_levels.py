@@ -43,7 +43,7 @@ def levels() -> dict[str, str]:
 
 
 def _avx_vnni(has: bool) -> str:
-    """What is said of products of bytes in 256 bits."""
+    """The row of AVX-VNNI: products of bytes in 256 bits."""
     if not has:
         return "this machine lacks it; its products were checked in AVX-512's encoding alone"
     if os.environ.get("REGARD_AVX_VNNI") == "1":

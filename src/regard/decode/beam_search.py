@@ -91,9 +91,7 @@ class BeamSearch:
         found = (x.tolist() for x in (*ended[:2], made.end_parents[ended], made.end_totals[ended]))
         for step, row, parent, total in zip(*found, strict=True):
             self.books[self.rows[row]].end(first + step, parent, total, 0.0)
-        self._width = self.tokens.shape[1]
-        self._parents, self.tokens, self.totals = (x[-1] for x in made[:3])
-        return self._open()
+        return self._moved(*(x[-1] for x in made[:3]))
 
     def step(self) -> list[int]:
         """Go one step; give the rows of those sentences that are not finished, for `go_on`."""
@@ -111,12 +109,12 @@ class BeamSearch:
         self._alive = Alive(backs, ids, sums, bonus)
         self.history.append(self.rows, self._alive.tokens, self._alive.parents, self._alive.totals)
         self._end(best, ended, bonus)
+        return self._moved(parents, tokens, totals)
+
+    def _moved(self, parents: Tensor, tokens: Tensor, totals: Tensor) -> list[int]:
+        """Keep what a step gave (n, width); the rows of those sentences that are not finished."""
         self._width = self.tokens.shape[1]
         self._parents, self.tokens, self.totals = parents, tokens, totals
-        return self._open()
-
-    def _open(self) -> list[int]:
-        """The rows of those sentences that are not finished."""
         likeliest = self._alive.totals.max(1).tolist()
         return [
             row

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.decode.hypothesis import Hypothesis
+from regard.decode.program.in_c import InC
 from regard.decode.rules.forbidden_words import Phrases, Rule
 from regard.errors import RequestError
 from regard.protocols import BOS, EOS, PAD, Decoding, Generator, Inputs, unpacked
@@ -59,7 +60,7 @@ class SearchBatch:
         lengths: (B,) of the sources.
         states: (B,) how many states the model has of each: as many, or fewer where it joins frames,
             or the regions of a picture.
-        at_once: the most steps that a search may take before it gives what is found so far.
+        at_once: the most steps of a search between two of its results.
     """
 
     model: Generator
@@ -86,11 +87,11 @@ class SearchBatch:
         rules: Sequence[object] = self.rules
         return sum((rule.gain for rule in rules if isinstance(rule, Gaining)), 0.0)
 
-    def in_c(self, step: int, most: int) -> Any:
+    def in_c(self, step: int, most: int) -> InC | None:
         """The model, if C may take up to `most` steps from this one on; else None."""
         begun = self.prefix is None or step >= self.prefix.shape[1]
         free = begun and not self.rules and self.force_words is None
-        return self.model if free and most > 1 and hasattr(self.model, "search") else None
+        return self.model if free and most > 1 and isinstance(self.model, InC) else None
 
     def ruled(self, scores: Tensor, read: Tensor, rows: Tensor) -> Tensor:
         """Scores (n, width, V) after every rule; read (n, width, t) is kept for them alone."""

@@ -130,10 +130,7 @@ class _Paths:
             return None
         limits = [request.limits[sentence] for sentence in self.rows]
         rule = StoppingRule.greedy_one(decoder.min_length - 1, limits)
-        made: StepsMade | None = model.search(
-            self.tokens, self.decoding, self.totals, rule, request.at_once
-        )
-        return made
+        return model.search(self.tokens, self.decoding, self.totals, rule, request.at_once)
 
     def _step(self) -> tuple[Rows, Rows, Rows]:
         """One step, any model's and with any choice."""

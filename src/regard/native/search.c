@@ -1,7 +1,7 @@
 /* Several steps of a beam, or of greedy decoding, in one call: the step of a program, the best
  * continuations of each sentence, and what the next step reads of them. A call ends with the step after
  * which a sentence is finished, so that nobody computes more than step by step; decode/beam_search.py
- * and decode/single_path.py enter what was found, as they do for one step. */
+ * and decode/single_path.py keep the hypotheses of each step, as they do for single steps. */
 #include "program.h"
 #include <string.h>
 

@@ -1,7 +1,7 @@
 """What every generator in C has: the model whose steps it takes, and the best words of a step."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from torch import Tensor, nn
@@ -10,6 +10,9 @@ from regard.decode.top import leading
 from regard.errors import RequestError
 from regard.native.packed_products import PRECISIONS
 from regard.protocols import Decoding, Inputs, Output
+
+if TYPE_CHECKING:
+    from regard.decode.program.search_in_c import StepsMade, StoppingRule
 
 __all__ = ["PRECISIONS", "InC"]
 
@@ -60,3 +63,13 @@ class InC(nn.Module):
     @abstractmethod
     def step(self, tokens: Tensor, decoding: Decoding) -> tuple[Tensor, Decoding]:
         """One token a hypothesis: (B, beam) to logits (B, beam, V)."""
+
+    def search(
+        self, tokens: Tensor, decoding: Decoding, totals: Tensor, rule: "StoppingRule", most: int
+    ) -> "StepsMade | None":
+        """Up to `most` steps of a search, until a sentence is finished; None: step by step.
+
+        Shapes:
+            tokens and totals, the log-probabilities so far (B, beam)
+        """
+        return None

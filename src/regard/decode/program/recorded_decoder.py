@@ -159,7 +159,8 @@ class RecordedDecoder(InC):
             stepped: tuple[Tensor, Decoding] = self.model.step(tokens, known)
             return stepped
         past = self._longer(tokens, decoding)
-        values = self._step(batch, tokens, decoding, binding, past, best)
+        ready = self._ready(batch, tokens, decoding, binding, past, best)
+        values = self._run(ready, binding.sizes, tokens.shape)
         outputs = self.lowered.program.outputs
         if shows:
             weights = [values[one.index] for one in outputs["weights"]]
@@ -170,11 +171,7 @@ class RecordedDecoder(InC):
     def search(
         self, tokens: Tensor, decoding: Decoding, totals: Tensor, rule: StoppingRule, most: int
     ) -> StepsMade | None:
-        """Up to `most` steps of a search, until a sentence is finished; None: step by step.
-
-        Shapes:
-            tokens and totals, the log-probabilities so far (B, beam)
-        """
+        """As `InC` says."""
         states, words = self._states, self.target_vocab_size
         # One more where sentences joined, as EOS may be left out for some.
         count = rule.continuations + isinstance(decoding, Staggered)
@@ -287,21 +284,13 @@ class RecordedDecoder(InC):
             for step in steps:
                 binding.check_way({**binding.sizes, symbol: step})
 
-    def _step(
-        self,
-        batch: MemoryPlaces,
-        tokens: Tensor,
-        decoding: Decoding,
-        binding: Binding,
-        written: PackedPast | None,
-        best: BestWords | None,
-    ) -> StepValues:
-        made = self._ready(batch, tokens, decoding, binding, written, best)
+    def _run(self, made: ReadyStep, sizes: dict[int, int], shape: Sequence[int]) -> StepValues:
+        """One step, piece by piece."""
         for piece, hosts in self._compiled.pieces:
             if piece.instructions:
                 STEP(piece, made.call, made.threads)
             for host in hosts:
-                self._by_torch(host, made, binding.sizes, tokens.shape)
+                self._by_torch(host, made, sizes, shape)
         self._rooms[:] = [made.work]
         return made.values
 
