@@ -14,6 +14,7 @@ from regard.convert import add_program
 from regard.folder.places import find
 from regard.folder.programs import open_program
 from regard.runtime.stored_program import PROGRAM
+from tests.alike import alike
 
 INPUTS = 120
 
@@ -79,22 +80,6 @@ SOURCES = {
 }
 
 
-def same(ours, theirs):
-    """The same values, numbers within 1e-4, named alike and in the same order."""
-    assert type(ours) is type(theirs)
-    if isinstance(ours, dict):
-        assert list(ours) == list(theirs)
-        ours, theirs = list(ours.values()), list(theirs.values())
-    if isinstance(ours, list):
-        assert len(ours) == len(theirs)
-        for one, other in zip(ours, theirs, strict=True):
-            same(one, other)
-    elif isinstance(ours, float):
-        assert ours == pytest.approx(theirs, abs=1e-4)
-    else:
-        assert ours == theirs
-
-
 @pytest.mark.nohook
 @pytest.mark.parametrize("name", SOURCES)
 def test_answers_are_the_model_s(name):
@@ -107,7 +92,7 @@ def test_answers_are_the_model_s(name):
     found, expected = open_program(find(name)).predict(inputs), loading.load(name).predict(inputs)
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.line == theirs.line
-        same(ours.as_json(), theirs.as_json())
+        alike(ours.as_json(), theirs.as_json())
 
 
 @pytest.mark.parametrize("name", SOURCES)

@@ -15,6 +15,7 @@ from regard.folder.places import find
 from regard.serve import _program_routes
 from regard.serve._program_models import ProgramModels
 from regard.serve._routes import build
+from tests.alike import alike
 from tests.cli.run import run
 from tests.serve.running import SOURCE, Command, Direct, settings
 from tests.serve.test_wrong_program_requests import NAMES
@@ -31,20 +32,6 @@ def light():
 @pytest.fixture(scope="module")
 def whole():
     return Direct(build(settings(*NAMES)))
-
-
-def alike(ours, theirs):
-    if isinstance(ours, dict):
-        assert list(ours) == list(theirs)
-        ours, theirs = list(ours.values()), list(theirs.values())
-    if isinstance(ours, list):
-        assert len(ours) == len(theirs)
-        for one, other in zip(ours, theirs, strict=True):
-            alike(one, other)
-    elif isinstance(ours, float):
-        assert ours == pytest.approx(theirs, abs=1e-4)
-    else:
-        assert ours == theirs
 
 
 ASKED = {

@@ -1,7 +1,6 @@
 """The program of a model that gives one label to a text or a pair of texts: one graph."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from regard.data.text.entity_marks import check_marks
 from regard.data.text.input_warnings import warn_unknown
 from regard.data.text.sentence_splitters import sentences_of
 from regard.data.text.tokenizer import Tokenizer
+from regard.folder.without_decoder import WithoutDecoder
 from regard.runtime.answer import PlainPrediction
 from regard.runtime.labels import ranked_labels, softmax_of
 from regard.runtime.ngram_bags import NgramBag
@@ -25,7 +25,7 @@ Rows = Sequence[Sequence[int]]
 """The ids of a text: one row, or a row for each sentence."""
 
 
-class LabelsProgram:
+class LabelsProgram(WithoutDecoder):
     """A model that labels texts.
 
     Args:
@@ -49,27 +49,10 @@ class LabelsProgram:
         self._temperature: float = stored["temperature"]
         self._sizes: Mapping[str, tuple[int, int | None]] = stored["sizes"]
 
-    writes = False
-
     @property
     def inputs(self) -> Sequence[str]:
         """The names of its texts."""
         return self._inputs
-
-    def changed(self, changes: Mapping[str, Any]) -> "LabelsProgram | None":
-        """Itself; None where settings of a decoder are given: it has none."""
-        return None if changes else self
-
-    def join(self, lines: Iterator[str]) -> Iterator[str]:
-        """A line is an input."""
-        return lines
-
-    @classmethod
-    def maker(
-        cls, stored: Mapping[str, Any], changes: Mapping[str, Any]
-    ) -> "Callable[[Path, Mapping[str, Array]], LabelsProgram] | None":
-        """What makes the program; None where settings of a decoder are given: it has no decoder."""
-        return None if changes else partial(cls, stored)
 
     def predict(self, texts: Sequence[str]) -> list[PlainPrediction]:
         """Label each text, in order; an empty one gets no label.

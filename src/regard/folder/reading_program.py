@@ -1,7 +1,6 @@
 """The program of a model that reads a document and points at the answer: one graph."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from regard.data.passages.ranked_answers import (
 )
 from regard.data.passages.reader_vocabulary import ReaderVocabulary
 from regard.data.text.tokenizer import Tokenizer
+from regard.folder.without_decoder import WithoutDecoder
 from regard.runtime.answer import PlainPrediction
 from regard.runtime.operators import Array
 from regard.runtime.stored_program import fit, graph_of
@@ -24,7 +24,7 @@ from regard.runtime.stored_program import fit, graph_of
 __all__ = ["ReadingProgram"]
 
 
-class ReadingProgram:
+class ReadingProgram(WithoutDecoder):
     """A model that answers questions about documents.
 
     Args:
@@ -32,6 +32,8 @@ class ReadingProgram:
         folder: has the tokenizer.
         weights: of the folder.
     """
+
+    inputs: Sequence[str] = ("document", "query")
 
     def __init__(
         self, stored: Mapping[str, Any], folder: Path, weights: Mapping[str, Array]
@@ -43,20 +45,6 @@ class ReadingProgram:
         self._longest: int = stored["longest"]
         self._pointers: int = stored["pointers"]
         self._sizes: Mapping[str, tuple[int, int | None]] = stored["sizes"]
-
-    writes = False
-    inputs: Sequence[str] = ("document", "query")
-
-    def changed(self, changes: Mapping[str, Any]) -> "ReadingProgram | None":
-        """Itself; None where settings of a decoder are given: it has none."""
-        return None if changes else self
-
-    @classmethod
-    def maker(
-        cls, stored: Mapping[str, Any], changes: Mapping[str, Any]
-    ) -> "Callable[[Path, Mapping[str, Array]], ReadingProgram] | None":
-        """What makes the program; None where settings of a decoder are given: it has no decoder."""
-        return None if changes else partial(cls, stored)
 
     def join(self, lines: Iterator[str]) -> Iterator[str]:
         """The numbered lines of a question belong together."""

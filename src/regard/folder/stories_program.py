@@ -1,7 +1,6 @@
 """The program of a model that answers questions about stories: one graph."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from regard.data.passages.stories import SentenceIndex, spoken, told
 from regard.data.passages.story_answer import NONE, OTHERS, StoryAnswer, warn_unknown_words
 from regard.data.text.tokenizer import Tokenizer
+from regard.folder.without_decoder import WithoutDecoder
 from regard.runtime.answer import PlainPrediction
 from regard.runtime.operators import Array, log_softmax
 from regard.runtime.special_ids import UNK
@@ -18,7 +18,7 @@ from regard.runtime.stored_program import fit, graph_of
 __all__ = ["StoriesProgram"]
 
 
-class StoriesProgram:
+class StoriesProgram(WithoutDecoder):
     """A model that answers questions from the facts that were told before.
 
     Args:
@@ -26,6 +26,8 @@ class StoriesProgram:
         folder: has the tokenizer.
         weights: of the folder.
     """
+
+    inputs: Sequence[str] = ("story", "question")
 
     def __init__(
         self, stored: Mapping[str, Any], folder: Path, weights: Mapping[str, Array]
@@ -35,24 +37,6 @@ class StoriesProgram:
         self._index = {word: i for i, word in enumerate(self.tokenizer.vocabulary) if i > UNK}
         self._facts: int = stored["facts"]
         self._sizes: Mapping[str, tuple[int, int | None]] = stored["sizes"]
-
-    writes = False
-    inputs: Sequence[str] = ("story", "question")
-
-    def changed(self, changes: Mapping[str, Any]) -> "StoriesProgram | None":
-        """Itself; None where settings of a decoder are given: it has none."""
-        return None if changes else self
-
-    @classmethod
-    def maker(
-        cls, stored: Mapping[str, Any], changes: Mapping[str, Any]
-    ) -> "Callable[[Path, Mapping[str, Array]], StoriesProgram] | None":
-        """What makes the program; None where settings of a decoder are given: it has no decoder."""
-        return None if changes else partial(cls, stored)
-
-    def join(self, lines: Iterator[str]) -> Iterator[str]:
-        """A line is an input."""
-        return lines
 
     def predict(self, texts: Sequence[str]) -> list[PlainPrediction]:
         """Answer each question, in order; an empty text has an empty answer.

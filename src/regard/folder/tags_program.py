@@ -1,8 +1,7 @@
 """The program of a tagger: one graph, and a search for the best tags."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from regard.data.text.cells import Bad, cells_of
 from regard.data.text.input_warnings import warn_unknown
 from regard.data.text.normal_form import composed
 from regard.data.text.tokenizer import Tokenizer
+from regard.folder.without_decoder import WithoutDecoder
 from regard.runtime.answer import PlainPrediction
 from regard.runtime.labels import LEAST
 from regard.runtime.operators import Array
@@ -32,7 +32,7 @@ from regard.runtime.tag_paths import TagChain, best_tags
 __all__ = ["TagsProgram"]
 
 
-class TagsProgram:
+class TagsProgram(WithoutDecoder):
     """A model that tags the words of a text.
 
     Args:
@@ -70,27 +70,10 @@ class TagsProgram:
             self._rules = TagChain(*allowed(self._tags, self._learned_as or self._scheme))
         self._most: int | None = stored["most"]
 
-    writes = False
-
     @property
     def inputs(self) -> Sequence[str]:
         """The words, and which of them are marked where the model reads that."""
         return ("text", "predicate") if self._marks else ("text",)
-
-    def changed(self, changes: Mapping[str, Any]) -> "TagsProgram | None":
-        """Itself; None where settings of a decoder are given: it has none."""
-        return None if changes else self
-
-    def join(self, lines: Iterator[str]) -> Iterator[str]:
-        """A line is an input."""
-        return lines
-
-    @classmethod
-    def maker(
-        cls, stored: Mapping[str, Any], changes: Mapping[str, Any]
-    ) -> "Callable[[Path, Mapping[str, Array]], TagsProgram] | None":
-        """What makes the program; None where settings of a decoder are given: it has no decoder."""
-        return None if changes else partial(cls, stored)
 
     def predict(self, texts: Sequence[str]) -> list[PlainPrediction]:
         """Tag each text, in order; an empty one gets no tags.
