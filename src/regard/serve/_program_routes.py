@@ -17,19 +17,20 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from regard import __version__
 from regard.errors import RequestError
 from regard.runtime.answer import PlainPrediction
 from regard.runtime.stored_program import BeyondProgram
-from regard.serve._content import as_json, kind_of
+from regard.serve._content import kind_of
 from regard.serve._docs_page import docs_page
 from regard.serve._errors import Refusal, busy, explained
 from regard.serve._guard import Gate, Guard, noting
 from regard.serve._program_models import ProgramModels, ServedProgram
 from regard.serve._program_requests import ProgramRequest, asked_in, needs_torch, object_of
+from regard.serve._responses import JsonLines, JsonResponse, check_lines, check_tokens, failed
 from regard.serve.settings import Settings
 
 __all__ = ["build"]
@@ -49,13 +50,6 @@ class _Uncounted:
 
     def __call__(self, *values: object) -> "_Uncounted":
         return self
-
-
-class _Json(Response):
-    media_type = "application/json"
-
-    def render(self, content: Any) -> bytes:
-        return as_json(content)
 
 
 class _Answers:
@@ -83,8 +77,7 @@ class _Answers:
         if len(texts) > limits.texts:
             raise Refusal(413, f"{len(texts)} inputs at once, at most {limits.texts}; send fewer")
         tokens = sum(map(served.size, texts))
-        if tokens > limits.tokens:
-            raise Refusal(413, f"{tokens:,} tokens at once, at most {limits.tokens:,}; send fewer")
+        check_tokens(tokens, limits.tokens)
         if self.waiting + len(texts) > limits.queue:
             raise busy(
                 f"{self.waiting} texts are waiting, and at most {limits.queue} may: come again soon"
@@ -154,7 +147,7 @@ def build(settings: Settings, models: ProgramModels | None = None) -> Starlette:
     app = Starlette(
         routes=_routes(answers),
         middleware=[guard],
-        exception_handlers=dict.fromkeys(kinds, _failed),
+        exception_handlers=dict.fromkeys(kinds, failed),
         lifespan=running,
     )
     app.state.service = answers
@@ -166,18 +159,18 @@ def _routes(answers: _Answers) -> list[Route]:
         return HTMLResponse(docs_page(OPENAPI))
 
     async def openapi(request: Request) -> Response:
-        return _Json(OPENAPI)
+        return JsonResponse(OPENAPI)
 
     async def models(request: Request) -> Response:
-        return _Json({"models": [one.as_json() for one in answers.models]})
+        return JsonResponse({"models": [one.as_json() for one in answers.models]})
 
     async def health(request: Request) -> Response:
-        return _Json({"status": "ok"})
+        return JsonResponse({"status": "ok"})
 
     async def ready(request: Request) -> Response:
         if answers.gate.draining:
             raise Refusal(503, "the server is stopping", 1)
-        return _Json({"status": "ready"})
+        return JsonResponse({"status": "ready"})
 
     async def predict(request: Request) -> Response:
         kind = kind_of(request)
@@ -194,7 +187,7 @@ def _routes(answers: _Answers) -> list[Route]:
         finally:
             for one in waiting:
                 one.cancel()
-        return _Json({"model": served.name, "predictions": found})
+        return JsonResponse({"model": served.name, "predictions": found})
 
     async def lacking(request: Request) -> Response:
         raise needs_torch(request.url.path)
@@ -221,11 +214,7 @@ async def _lines(answers: _Answers, request: Request) -> Response:
     if others := [key for key in request.query_params if key != "model"]:
         raise needs_torch(f"{others[0][:60]} in the address")
     lines = [line for line in (await request.body()).split(b"\n") if line.strip()]
-    if not lines:
-        raise Refusal(422, "expected lines of JSON, got none")
-    if len(lines) > answers.settings.limits.texts:
-        most = answers.settings.limits.texts
-        raise Refusal(413, f"{len(lines)} lines at once, at most {most}; send fewer")
+    check_lines(lines, answers.settings.limits.texts)
     waiting: list[Any] = []
     for line in lines:
         try:
@@ -237,34 +226,15 @@ async def _lines(answers: _Answers, request: Request) -> Response:
         except (Refusal, RequestError) as error:
             waiting.append(explained(error))
 
-    async def answered() -> AsyncIterator[bytes]:
-        try:
-            for one in waiting:
-                try:
-                    if isinstance(one, Refusal):
-                        raise one
-                    found = await one
-                except Exception as error:
-                    found = explained(error).body
-                yield as_json(found) + b"\n"
-        finally:
-            for one in waiting:
-                if not isinstance(one, Refusal):
-                    one.cancel()
+    async def answer(one: asyncio.Future[dict[str, Any]]) -> dict[str, Any]:
+        return await one
 
-    return StreamingResponse(answered(), media_type="application/x-ndjson")
+    def leave() -> None:
+        for one in waiting:
+            if not isinstance(one, Refusal):
+                one.cancel()
 
-
-async def _failed(request: Request, error: Exception) -> Response:
-    if isinstance(error, HTTPException):
-        said = {404: "there is no such route; see /docs", 405: "this route has another method"}
-        sentence = said.get(error.status_code, str(error.detail))
-        found = Refusal(error.status_code, sentence)
-        return _Json(found.body, found.status, {**(error.headers or {}), **found.headers})
-    found = explained(error)
-    if found.status == 500:
-        log.error("a request failed", exc_info=error)
-    return _Json(found.body, found.status, found.headers)
+    return JsonLines(waiting, answer, leave)
 
 
 def _route(method: str, said: str, **more: Any) -> dict[str, Any]:

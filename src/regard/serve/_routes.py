@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -15,7 +16,7 @@ from regard import __version__
 from regard.errors import RequestError
 from regard.serve import _playground
 from regard.serve import _schemas as shapes
-from regard.serve._content import as_json, kind_of
+from regard.serve._content import kind_of
 from regard.serve._docs_page import docs_page
 from regard.serve._errors import Refusal, explained
 from regard.serve._guard import Guard
@@ -24,6 +25,7 @@ from regard.serve._metrics import KIND
 from regard.serve._models import Models
 from regard.serve._operations import plain
 from regard.serve._request_bodies import lines_of, read
+from regard.serve._responses import JsonLines, JsonResponse, check_lines, check_tokens, failed
 from regard.serve._sample_inputs import as_input
 from regard.serve._service import Service, abandon, events
 from regard.serve.settings import Settings
@@ -72,13 +74,6 @@ def _answers(*kinds: str) -> dict[int | str, dict[str, Any]]:
     return {200: {"description": "The answer", "content": content}, **REFUSALS}
 
 
-class _Json(Response):
-    media_type = "application/json"
-
-    def render(self, content: Any) -> bytes:
-        return as_json(content)
-
-
 def build(settings: Settings, models: Models | None = None) -> FastAPI:
     """The application: an ASGI app that any server of ASGI can run.
 
@@ -114,7 +109,7 @@ def build(settings: Settings, models: Models | None = None) -> FastAPI:
         Guard, settings=settings, gate=service.gate, metrics=service.metrics
     )  # the outermost: what it refuses reaches nothing else
     for kind in (Refusal, RequestError, TimeoutError, HTTPException):
-        app.add_exception_handler(kind, _failed)
+        app.add_exception_handler(kind, failed)
     _add_pages(app, service)
     _add_state(app, service)
     _add_predict(app, service)
@@ -139,19 +134,19 @@ def _add_state(app: FastAPI, service: Service) -> None:
     @app.get("/models", summary="What is served", responses={401: REFUSALS[401]})
     async def models() -> Response:
         """What is served: task, architecture, inputs, options, and whether a reload failed."""
-        return _Json({"models": [one.as_json() for one in service.models]})
+        return JsonResponse({"models": [one.as_json() for one in service.models]})
 
     @app.get("/health", summary="The process answers")
     async def health() -> Response:
         """The process answers."""
-        return _Json({"status": "ok"})
+        return JsonResponse({"status": "ok"})
 
     @app.get("/ready", summary="Requests are taken", responses={503: REFUSALS[503]})
     async def ready() -> Response:
         """Requests are taken; 503 while the server stops."""
         if service.gate.draining:
             raise Refusal(503, "the server is stopping", 1)
-        return _Json({"status": "ready"})
+        return JsonResponse({"status": "ready"})
 
     @app.get(
         "/metrics",
@@ -200,7 +195,7 @@ def _add_predict(app: FastAPI, service: Service) -> None:
             texts, lambda: service.predicting(served, asked, texts, align=asked.align)
         )
         found = await service.answers(request, jobs)
-        return _Json({"model": served.name, "predictions": found})
+        return JsonResponse({"model": served.name, "predictions": found})
 
     streamed = shapes.request_body(shapes.StreamBody, *FILES, inputs=_tried(service, writes=True))
 
@@ -235,7 +230,7 @@ def _add_others(app: FastAPI, service: Service) -> None:
         served = service.served(request, asked.model)
         texts = [text for pair in asked.pairs for text in (pair.input, pair.output)]
         jobs = await _off(texts, lambda: service.scoring(served, asked.pairs))
-        return _Json({"model": served.name, "scores": await service.answers(request, jobs)})
+        return JsonResponse({"model": served.name, "scores": await service.answers(request, jobs)})
 
     @app.post(
         "/align",
@@ -258,7 +253,9 @@ def _add_others(app: FastAPI, service: Service) -> None:
             given = asked.inputs or []
             texts = [given] if isinstance(given, str) else given
             jobs = await _off(texts, lambda: service.predicting(served, asked, texts, **named))
-        return _Json({"model": served.name, "predictions": await service.answers(request, jobs)})
+        return JsonResponse(
+            {"model": served.name, "predictions": await service.answers(request, jobs)}
+        )
 
     looked = shapes.request_body(shapes.LookBody, *FILES, inputs=_tried(service))
 
@@ -278,7 +275,7 @@ def _add_others(app: FastAPI, service: Service) -> None:
             return Response(found, media_type="image/svg+xml")
         if asked.format == "html":
             return HTMLResponse(found)
-        return _Json({"model": served.name, **found})
+        return JsonResponse({"model": served.name, **found})
 
 
 async def _off(texts: list[str], make: Any) -> list[Job]:
@@ -292,11 +289,7 @@ async def _off(texts: list[str], make: Any) -> list[Job]:
 async def _lines(service: Service, request: Request) -> Response:
     served = service.served(request, request.query_params.get("model"))
     given = lines_of(await request.body(), request, shapes.LineBody)
-    if not given:
-        raise Refusal(422, "expected lines of JSON, got none")
-    if len(given) > service.settings.limits.texts:
-        most = service.settings.limits.texts
-        raise Refusal(413, f"{len(given)} lines at once, at most {most}; send fewer")
+    check_lines(given, service.settings.limits.texts)
 
     def jobs_of() -> list[Job | Refusal]:
         made: list[Job | Refusal] = []
@@ -313,26 +306,14 @@ async def _lines(service: Service, request: Request) -> Response:
 
     made = await asyncio.to_thread(jobs_of)
     jobs = [one for one in made if isinstance(one, Job)]
-    tokens, most = sum(job.size for job in jobs), service.settings.limits.tokens
-    if tokens > most:
-        raise Refusal(413, f"{tokens:,} tokens at once, at most {most:,}; send fewer")
+    check_tokens(sum(job.size for job in jobs), service.settings.limits.tokens)
     service.submit(request, jobs)
 
-    async def answered() -> AsyncIterator[bytes]:
-        try:
-            for one in made:
-                try:
-                    if isinstance(one, Refusal):
-                        raise one
-                    rest = max(one.deadline - time.monotonic(), 0.001)
-                    found = await asyncio.wait_for(asyncio.wrap_future(one.answer), rest)
-                except Exception as error:
-                    found = explained(error).body
-                yield as_json(found) + b"\n"
-        finally:
-            abandon(jobs)
+    async def answer(job: Job) -> Any:
+        rest = max(job.deadline - time.monotonic(), 0.001)
+        return await asyncio.wait_for(asyncio.wrap_future(job.answer), rest)
 
-    return StreamingResponse(answered(), media_type="application/x-ndjson")
+    return JsonLines(made, answer, partial(abandon, jobs))
 
 
 async def _events(
@@ -361,18 +342,6 @@ def _step(found: Any, number: int) -> bytes:
     told = found.as_json()
     kept = {key: told[key] for key in ("output", "score", "tokens", "alternatives")}
     return events("step", {"step": number, **kept})
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    if isinstance(error, HTTPException):
-        said = {404: "there is no such route; see /docs", 405: "this route has another method"}
-        sentence = said.get(error.status_code, str(error.detail))
-        found = Refusal(error.status_code, sentence)
-        return _Json(found.body, found.status, {**(error.headers or {}), **found.headers})
-    found = explained(error)
-    if found.status == 500:
-        log.error("a request failed", exc_info=error)
-    return _Json(found.body, found.status, found.headers)
 
 
 async def _watch(service: Service) -> None:

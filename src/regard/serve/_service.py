@@ -21,6 +21,7 @@ from regard.serve._job import Job, TextWork
 from regard.serve._metrics import Metrics
 from regard.serve._models import Models, Served
 from regard.serve._operations import Looking, Predicting, Scoring, check_decode
+from regard.serve._responses import check_tokens
 from regard.serve._streams import Streams
 from regard.serve.settings import Settings
 
@@ -160,10 +161,7 @@ class Service:
                     " URL with base64",
                 )
         sizes = [served.size(text) for text in texts]
-        if sum(sizes) > limits.tokens:
-            raise Refusal(
-                413, f"{key}: {sum(sizes):,} tokens at once, at most {limits.tokens:,}; send fewer"
-            )
+        check_tokens(sum(sizes), limits.tokens, f"{key}: ")
         deadline = time.monotonic() + limits.seconds
         return [
             Job(
