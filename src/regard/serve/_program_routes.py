@@ -30,7 +30,7 @@ from regard.serve._errors import Refusal, busy, explained
 from regard.serve._guard import Gate, Guard, noting
 from regard.serve._program_models import ProgramModels, ServedProgram
 from regard.serve._program_requests import ProgramRequest, asked_in, needs_torch, object_of
-from regard.serve._responses import JsonLines, JsonResponse, check_lines, check_tokens, failed
+from regard.serve._responses import AnswerLines, JsonResponse, check_lines, check_tokens, failed
 from regard.serve.settings import Settings
 
 __all__ = ["build"]
@@ -234,7 +234,7 @@ async def _lines(answers: _Answers, request: Request) -> Response:
             if not isinstance(one, Refusal):
                 one.cancel()
 
-    return JsonLines(waiting, answer, leave)
+    return AnswerLines(waiting, answer, leave)
 
 
 def _route(method: str, said: str, **more: Any) -> dict[str, Any]:

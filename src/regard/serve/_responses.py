@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from regard.serve._content import as_json
 from regard.serve._errors import Refusal, explained
 
-__all__ = ["JsonLines", "JsonResponse", "check_lines", "check_tokens", "failed"]
+__all__ = ["AnswerLines", "JsonResponse", "check_lines", "check_tokens", "failed"]
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class JsonResponse(Response):
         return as_json(content)
 
 
-class JsonLines(StreamingResponse):
+class AnswerLines(StreamingResponse):
     """An answer for each line of a request, in order; one that fails costs itself alone.
 
     Args:

@@ -25,7 +25,7 @@ from regard.serve._metrics import KIND
 from regard.serve._models import Models
 from regard.serve._operations import plain
 from regard.serve._request_bodies import lines_of, read
-from regard.serve._responses import JsonLines, JsonResponse, check_lines, check_tokens, failed
+from regard.serve._responses import AnswerLines, JsonResponse, check_lines, check_tokens, failed
 from regard.serve._sample_inputs import as_input
 from regard.serve._service import Service, abandon, events
 from regard.serve.settings import Settings
@@ -313,7 +313,7 @@ async def _lines(service: Service, request: Request) -> Response:
         rest = max(job.deadline - time.monotonic(), 0.001)
         return await asyncio.wait_for(asyncio.wrap_future(job.answer), rest)
 
-    return JsonLines(made, answer, partial(abandon, jobs))
+    return AnswerLines(made, answer, partial(abandon, jobs))
 
 
 async def _events(
