@@ -84,7 +84,7 @@ slow: setup-test  ## the slow tests
 SANITIZED := tests/native tests/attention tests/layers tests/decode tests/losses/test_smoothed_cross_entropy.py tests/train
 SANITIZED_QUICK := tests/native/test_fuzz.py tests/native/test_gate.py tests/native/test_gemm.py \
   tests/native/test_sanitized.py tests/decode/program/test_transformers.py tests/decode/program/test_recorded_encoder.py \
-  tests/decode/program/test_lowering.py tests/losses/test_smoothed_cross_entropy.py \
+  tests/decode/program/test_lowering.py tests/decode/program/test_search_in_c.py tests/losses/test_smoothed_cross_entropy.py \
   tests/attention/test_dots.py tests/attention/test_dots_relative.py tests/attention/test_dots_biases.py \
   tests/attention/test_edges.py tests/attention/test_located_kernel.py \
   tests/layers/test_dropout.py tests/layers/test_gated_native.py tests/layers/test_reading.py
